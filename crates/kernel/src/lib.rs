@@ -1,0 +1,29 @@
+//! What every layer of Hivewire shares: names, messages, limits, time and counters.
+//!
+//! The main type is [`Message`]: a body of opaque bytes with [`Headers`] beside it. It travels
+//! through the broker, the journal and the bus without being copied.
+//!
+//! ```
+//! use kernel::{Destination, Headers, Message, Name};
+//!
+//! let orders = Destination::Queue(Name::new("orders")?);
+//! let headers = Headers::from_pairs([("reply-to", "/queue/answers")])?;
+//! let message = Message::new("one coffee").with_headers(headers);
+//! assert_eq!(message.headers.get("reply-to"), Some("/queue/answers"));
+//! assert_eq!(orders.to_string(), "queue orders");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The kernel does no I/O and reads no clock but the one it is given; it knows no protocol.
+
+mod clock;
+mod headers;
+pub mod limits;
+mod message;
+pub mod metrics;
+mod name;
+
+pub use clock::{Clock, ManualClock, Timestamp};
+pub use headers::{Headers, HeadersBuilder, HeadersError};
+pub use message::Message;
+pub use name::{Destination, Name, NameError};

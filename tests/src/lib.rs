@@ -1,0 +1,1 @@
+//! Support for tests that drive the real binary.
