@@ -1,1 +1,29 @@
-//! Support for tests that drive the real binary.
+//! Support for tests that drive the real binary over real sockets.
+//!
+//! The main type is [`hive::Hive`]: the broker as a process of its own. Around it stand raw
+//! clients ([`stomp_client`], [`gamq_client`], [`http`]), a network that misbehaves ([`proxy`]),
+//! disks that forget or fill up ([`lossy_fs`], [`small_disk`]), and the [`oracle`] that judges
+//! what came of it.
+//!
+//! ```no_run
+//! use hivewire_tests::hive::Hive;
+//! use hivewire_tests::stomp_client::Stomp;
+//!
+//! let hive = Hive::start()?;
+//! let mut client = Stomp::connect(hive.stomp_address())?;
+//! client.send_durable("/queue/orders", b"one coffee")?;
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+//!
+//! It shares no code with the binary on purpose: a mistake in a codec must not hide itself.
+
+pub mod gamq_client;
+pub mod hive;
+pub mod http;
+pub mod lossy_fs;
+pub mod oracle;
+pub mod poll;
+pub mod proxy;
+pub mod small_disk;
+pub mod stomp_client;
+pub mod workload;

@@ -50,6 +50,8 @@ impl Message {
     pub const REPLY_TO: &'static str = "reply-to";
     /// The queue that a dead letter came from.
     pub const DEAD_QUEUE: &'static str = "dead-queue";
+    /// The topic that a dead letter came from.
+    pub const DEAD_TOPIC: &'static str = "dead-topic";
     /// Why a message became a dead letter.
     pub const DEAD_REASON: &'static str = "dead-reason";
     /// How often a dead letter had been tried.

@@ -1,0 +1,37 @@
+//! Side-by-side benchmarks: Hivewire and the systems its users would otherwise take.
+//!
+//! Three parts, each usable alone:
+//!
+//! - [`peers`] starts real brokers on loopback and ends them again, whatever happens. Other
+//!   tests use it too; the main types are [`peers::rabbitmq::RabbitMq`],
+//!   [`peers::nats::Nats`] and [`peers::hivewire::Hivewire`].
+//! - [`drivers`] puts load on a broker through one set of loops for all protocols, and checks
+//!   every body that arrives.
+//! - [`cases`] lists what is compared, [`report`] writes down how it came out.
+//!
+//! Everything blocks; nothing needs an async runtime.
+//!
+//! ```no_run
+//! use hivewire_bench::drivers::load::{Load, throughput};
+//! use hivewire_bench::drivers::stomp::Stomp;
+//! use hivewire_bench::peers::rabbitmq::RabbitMq;
+//!
+//! let rabbitmq = RabbitMq::start()?;
+//! let load = Load {
+//!     destination: "orders".to_owned(),
+//!     messages: 10_000,
+//!     body_bytes: 128,
+//!     window: None,
+//! };
+//! let outcome = throughput(&Stomp::transient(), rabbitmq.stomp_address(), &load)?;
+//! println!("{:.0} messages/s", outcome.rate());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! It deliberately does not compare systems on different machines or over a real network, does
+//! not tune any system, and does not judge delivery under failures: tests do that.
+
+pub mod cases;
+pub mod drivers;
+pub mod peers;
+pub mod report;

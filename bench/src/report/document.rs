@@ -1,0 +1,122 @@
+//! The page for people, which other benchmarks may share: only what stands between two marks
+//! is ours.
+
+use super::{COLUMNS, Machine, Row, line};
+use crate::cases::Case;
+
+const BEGIN: &str = "<!-- begin: written by hivewire-bench -->";
+const END: &str = "<!-- end: written by hivewire-bench -->";
+const TITLE: &str = "# Benchmarks\n\n";
+
+const METHOD: &str = "\
+Each row compares Hivewire with one other system, on one machine, over loopback, one producer and
+one consumer, bodies of 128 bytes if nothing else is said. Both systems run as they come, are
+measured in turn (ours, theirs, ours, …) at least five times for about a second and a half each,
+and the medians are compared. The ratio is our figure divided by theirs.
+
+The client is the same code for all systems: the same loops write in batches of 64 KiB, read up to
+256 KiB at once and compare every byte of every body; only the few lines that write and read a
+protocol's frames differ, and over STOMP not even those. A run in which a message is lost, doubled
+or changed is an error, not a figure; over UDP, losses are counted instead. The client shares the
+machine's cores with the system that it measures.
+
+Published figures of other systems come from their authors' machines; such a row shows the order
+of magnitude and no more.
+
+To repeat it: `tests/tools/install bench`, `cargo build --release`,
+`cargo run --release -p hivewire-bench`. With `--only NAME` one case runs and only its row changes;
+`--quick` shows in about two minutes that all cases work and writes nothing. `HIVEWIRE_BENCH_DIR` names
+the directory, and so the disk, that holds the data.
+";
+
+/// Writes our part of the page.
+pub fn document(cases: &[&Case], rows: &[Row], machine: &Machine) -> String {
+    let row_of = |case: &Case| rows.iter().find(|row| row.name == case.name);
+    let mut text = format!("{BEGIN}\n## Brokers\n\n{METHOD}\n### Machine\n\n");
+    for (name, value) in &machine.facts {
+        text.push_str(&format!("- {name}: {value}\n"));
+    }
+    text.push_str(&format!("\n### Results\n\n| {} |\n", COLUMNS.join(" | ")));
+    text.push_str(&format!("|{}\n", "---|".repeat(COLUMNS.len())));
+    for case in cases {
+        let cells = line(case, row_of(case)).cells;
+        text.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    text.push_str("\n### What was measured\n\n");
+    for case in cases {
+        text.push_str(&format!("- **{}**: {}", case.name, case.description));
+        if let Some(row) = row_of(case).filter(|row| !row.note.is_empty()) {
+            text.push_str(&format!(" Seen: {}.", row.note));
+        }
+        text.push('\n');
+    }
+    text.push_str(END);
+    text.push('\n');
+    text
+}
+
+/// Puts our part in place of the old one, or at the end if there is none.
+pub fn merge_document(page: &str, part: &str) -> String {
+    let old = page
+        .find(BEGIN)
+        .zip(page.find(END))
+        .filter(|(begin, end)| begin < end);
+    match old {
+        Some((begin, end)) => {
+            let rest = page[end + END.len()..].trim_start_matches('\n');
+            let gap = if rest.is_empty() { "" } else { "\n" };
+            format!("{}{part}{gap}{rest}", &page[..begin])
+        }
+        None if page.trim().is_empty() => format!("{TITLE}{part}"),
+        None => format!("{}\n\n{part}", page.trim_end()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases;
+
+    fn machine() -> Machine {
+        Machine {
+            facts: vec![("cores", "2".to_owned())],
+        }
+    }
+
+    #[test]
+    fn every_case_has_its_row() {
+        let all = cases::all();
+        let row = Row {
+            name: "round-trip".to_owned(),
+            ours: 40.0,
+            peer: 100.0,
+            peer_name: "RabbitMQ (STOMP)".to_owned(),
+            ratio: 0.4,
+            unit: "µs".to_owned(),
+            note: "p99 90 µs".to_owned(),
+        };
+        let text = document(&all, &[row], &machine());
+        for case in &all {
+            assert!(
+                text.contains(&format!("| {} |", case.name)),
+                "{}",
+                case.name
+            );
+        }
+        assert!(text.contains("| 40.0 µs | 100.0 µs |"));
+        assert!(text.contains("0.40× | ≤ 0.5× | yes"));
+        assert!(text.contains("Seen: p99 90 µs."));
+    }
+
+    #[test]
+    fn what_others_wrote_is_kept() {
+        let part = |word: &str| format!("{BEGIN}\n{word}\n{END}\n");
+        let page = merge_document("", &part("old"));
+        assert!(page.starts_with(TITLE));
+        let page = format!("{page}\n## Others\n\nkept\n");
+        let page = merge_document(&page, &part("new"));
+        assert!(page.contains("new") && !page.contains("old"));
+        assert!(page.ends_with("\n\n## Others\n\nkept\n"));
+        assert_eq!(merge_document(&page, &part("new")), page);
+    }
+}

@@ -1,0 +1,66 @@
+//! The peers start, carry messages, survive what they should, and leave nothing behind.
+
+use std::path::Path;
+
+use hivewire_bench::drivers::load::{Load, publish, receive, throughput};
+use hivewire_bench::drivers::nats::Nats as NatsClient;
+use hivewire_bench::drivers::stomp::{Acknowledge, Stomp};
+use hivewire_bench::drivers::{consumer, producer};
+use hivewire_bench::peers::nats::Nats;
+use hivewire_bench::peers::rabbitmq::RabbitMq;
+
+fn load(destination: &str, window: Option<u32>) -> Load {
+    Load {
+        destination: destination.to_owned(),
+        messages: 2_000,
+        body_bytes: 128,
+        window,
+    }
+}
+
+fn is_alive(process_id: u32) -> bool {
+    Path::new(&format!("/proc/{process_id}")).exists()
+}
+
+#[test]
+fn nats_carries_messages_and_ends_on_drop() {
+    let nats = Nats::start().expect("nats-server starts");
+    throughput(&NatsClient, nats.address(), &load("q", None)).expect("all arrives");
+    let process_id = nats.process_id();
+    assert!(is_alive(process_id));
+    drop(nats);
+    assert!(!is_alive(process_id));
+}
+
+/// One node serves all checks, since it takes seconds to start.
+#[test]
+fn rabbitmq_carries_keeps_and_ends() {
+    let mut rabbitmq = RabbitMq::start().expect("rabbitmq-server starts");
+    let address = rabbitmq.stomp_address();
+    let individually = Stomp {
+        acknowledge: Acknowledge::ClientIndividual {
+            prefetch_count: 100,
+        },
+        persistent: false,
+    };
+    throughput(&Stomp::transient(), address, &load("a", None)).expect("transient");
+    throughput(&Stomp::durable(), address, &load("b", Some(100))).expect("durable");
+    throughput(&individually, address, &load("c", None)).expect("acknowledged individually");
+
+    let kept = load("kept", Some(100));
+    // Subscribing once declares the queue; what is sent later waits in it.
+    drop(consumer(&Stomp::durable(), address, &kept.destination).expect("declared"));
+    let mut sender = producer(&Stomp::durable(), address, true).expect("connected");
+    publish(&Stomp::durable(), &mut sender, &kept).expect("confirmed");
+    rabbitmq.kill();
+    assert_eq!(rabbitmq.process_id(), None);
+    rabbitmq.restart().expect("restarts on its data");
+    let mut receiver = consumer(&Stomp::durable(), address, &kept.destination).expect("subscribed");
+    receive(&Stomp::durable(), &mut receiver, &kept).expect("confirmed messages survive");
+
+    let process_id = rabbitmq.process_id().expect("it runs");
+    let directory = rabbitmq.directory().to_owned();
+    drop(rabbitmq);
+    assert!(!is_alive(process_id));
+    assert!(!directory.exists());
+}

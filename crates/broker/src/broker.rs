@@ -1,0 +1,416 @@
+//! The broker: all queues, topics and buckets, and the housekeeping between them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use journal::{Durable, Journal, OpenError, Options, Position, Recovery, Storage};
+use kernel::metrics::Registry;
+use kernel::{Clock, Destination, Name};
+use parking_lot::{Mutex, RwLock};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::counters::Counters;
+use crate::dead::DEAD_LETTERS;
+use crate::delivery::{AckMode, Delivery, Entry, Outbox};
+use crate::error::{CommitError, PublishError, TooManyNames};
+use crate::queue::{
+    Acknowledged, Credit, Publication, Published, Queue, QueueStats, QueueSubscription, Reject,
+};
+use crate::recovery::Recovered;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::state::{Bucket, Buckets};
+use crate::topic::{Topic, TopicStats, TopicSubscription};
+
+/// Queues, topics and state of one process. Clone the `Arc` it comes in.
+pub struct Broker {
+    pub(crate) shared: Arc<Shared>,
+    queues: RwLock<HashMap<Name, Arc<Queue>>>,
+    topics: RwLock<HashMap<Name, Arc<Topic>>>,
+    buckets: Buckets,
+    next_rank: AtomicU64,
+}
+
+/// Why a broker could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The journal could not be opened.
+    #[error(transparent)]
+    Journal(#[from] OpenError),
+    /// A record is intact but was written by something else.
+    #[error(
+        "the record at {0:?} of the journal is intact but not understood: it was written by a newer version of Hivewire; start that version"
+    )]
+    NotUnderstood(Position),
+}
+
+impl Broker {
+    /// Opens the journal, reads back what it holds, and starts. Must be called within a tokio
+    /// runtime, which serves reads from disk.
+    pub fn start(
+        storage: Arc<dyn Storage>,
+        options: Options,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Arc<Self>, Recovery), StartError> {
+        let mut recovered = Recovered::default();
+        let (journal, recovery) = Journal::open(storage, options, &mut |position, record| {
+            recovered.record(position, record);
+        })?;
+        if let Some(position) = recovered.not_understood {
+            return Err(StartError::NotUnderstood(position));
+        }
+        recovered.register(&journal);
+        let shared = Arc::new(Shared::new(journal, clock, settings, Handle::current()));
+        let broker = Arc::new(Self {
+            shared: shared.clone(),
+            queues: RwLock::default(),
+            topics: RwLock::default(),
+            buckets: Buckets::recovered(std::mem::take(&mut recovered.buckets)),
+            next_rank: AtomicU64::new(0),
+        });
+        broker.add_recovered(recovered);
+        tokio::spawn(follow_syncs(
+            shared.journal.watch(),
+            Arc::downgrade(&shared),
+        ));
+        Ok((broker, recovery))
+    }
+
+    fn add_recovered(&self, recovered: Recovered) {
+        let name = Name::new(DEAD_LETTERS).expect("a valid name");
+        let dead = Arc::new(Queue::new(name.clone(), u64::MAX, self.shared.clone()));
+        self.queues.write().insert(name, dead.clone());
+        self.shared.set_dead_letters(dead);
+        for (name, entries) in recovered.queues {
+            // Recovered names are let in even past the limit: nothing stored may be lost.
+            let queue = self.make_queue(&name);
+            let mut core = queue.core.lock();
+            core.recover(entries.into_values());
+            queue.dispatch(core);
+        }
+    }
+
+    fn make_queue(&self, name: &Name) -> Arc<Queue> {
+        let mut queues = self.queues.write();
+        let rank = || self.next_rank.fetch_add(1, Ordering::Relaxed);
+        queues
+            .entry(name.clone())
+            .or_insert_with(|| Arc::new(Queue::new(name.clone(), rank(), self.shared.clone())))
+            .clone()
+    }
+
+    /// The queue with this name, made if there is none.
+    pub fn queue(&self, name: &Name) -> Result<Arc<Queue>, TooManyNames> {
+        if let Some(queue) = self.queues.read().get(name) {
+            return Ok(queue.clone());
+        }
+        self.check_names(self.queues.read().len())?;
+        Ok(self.make_queue(name))
+    }
+
+    /// The topic with this name, made if there is none.
+    pub fn topic(&self, name: &Name) -> Result<Arc<Topic>, TooManyNames> {
+        if let Some(topic) = self.topics.read().get(name) {
+            return Ok(topic.clone());
+        }
+        self.check_names(self.topics.read().len())?;
+        let mut topics = self.topics.write();
+        let topic = topics
+            .entry(name.clone())
+            .or_insert_with(|| Arc::new(Topic::new(name.clone(), self.shared.clone())));
+        Ok(topic.clone())
+    }
+
+    fn check_names(&self, names: usize) -> Result<(), TooManyNames> {
+        let names_max = self.shared.settings.names_max;
+        if names >= names_max {
+            return Err(TooManyNames { names_max });
+        }
+        Ok(())
+    }
+
+    /// The queue with this name, if there is one.
+    pub fn find_queue(&self, name: &str) -> Option<Arc<Queue>> {
+        self.queues.read().get(name).cloned()
+    }
+
+    /// The topic with this name, if there is one.
+    pub fn find_topic(&self, name: &str) -> Option<Arc<Topic>> {
+        self.topics.read().get(name).cloned()
+    }
+
+    /// The queue or topic, made if there is none.
+    pub fn channel(&self, destination: &Destination) -> Result<Channel, TooManyNames> {
+        Ok(match destination {
+            Destination::Queue(name) => Channel::Queue(self.queue(name)?),
+            Destination::Topic(name) => Channel::Topic(self.topic(name)?),
+        })
+    }
+
+    /// Takes in one message.
+    pub fn publish(
+        &self,
+        to: &Destination,
+        publication: Publication,
+    ) -> Result<Option<Position>, PublishError> {
+        let published = self.channel(to)?.publish(&mut vec![publication]);
+        match published.refused {
+            Some(error) => Err(error),
+            None => Ok(published.stored),
+        }
+    }
+
+    /// Waits until the journal can take more: to be called before publishing, so that a fast
+    /// publisher is slowed down to what the disk takes.
+    pub async fn ready(&self) {
+        if !self.shared.journal.is_ready() {
+            // A journal that failed or is full says so at the publish itself.
+            let _ = self.shared.journal.ready().await;
+        }
+    }
+
+    /// The journal, whose syncs tell when something is permanent.
+    pub fn journal(&self) -> &Journal {
+        &self.shared.journal
+    }
+
+    /// What time it is for this broker.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.clock
+    }
+
+    /// Counters of the whole broker.
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// Registers everything that the broker counts.
+    pub fn register(&self, registry: &mut Registry) {
+        self.shared.counters.register(registry);
+    }
+
+    /// Bytes of waiting messages that are in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.shared.memory_bytes()
+    }
+
+    /// All queues by name, with how they are doing.
+    pub fn queues(&self) -> Vec<(Name, QueueStats)> {
+        let queues: Vec<_> = self.queues.read().values().cloned().collect();
+        let mut stats: Vec<_> = queues
+            .iter()
+            .map(|queue| (queue.name().clone(), queue.stats()))
+            .collect();
+        stats.sort_by(|a, b| a.0.cmp(&b.0));
+        stats
+    }
+
+    /// All topics by name, with how they are doing.
+    pub fn topics(&self) -> Vec<(Name, TopicStats)> {
+        let topics: Vec<_> = self.topics.read().values().cloned().collect();
+        let mut stats: Vec<_> = topics
+            .iter()
+            .map(|topic| (topic.name().clone(), topic.stats()))
+            .collect();
+        stats.sort_by(|a, b| a.0.cmp(&b.0));
+        stats
+    }
+
+    /// Makes the caller the owner of a bucket: commits with an older epoch are refused from now
+    /// on. It is permanent once the journal is synced up to the position.
+    pub fn raise_epoch(&self, name: &Name) -> Result<(u64, Position), CommitError> {
+        let bucket = self.bucket(name)?;
+        let mut bucket = bucket.lock();
+        let epoch = bucket.epoch + 1;
+        let stored = self.shared.append(64 + name.as_str().len(), 1, |writer| {
+            writer.epoch(name, epoch);
+        })?;
+        if let Some(old) = bucket.set_epoch(epoch, stored) {
+            self.shared.journal.release(old, 1);
+        }
+        Ok((epoch, stored))
+    }
+
+    /// The value of a key.
+    pub fn state(&self, bucket: &Name, key: &[u8]) -> Option<Bytes> {
+        self.buckets.find(bucket)?.lock().get(key)
+    }
+
+    /// Keys and values of a bucket in order, from the first after `after`.
+    pub fn scan_state(
+        &self,
+        bucket: &Name,
+        after: Option<&[u8]>,
+        pairs_max: usize,
+    ) -> Vec<(Bytes, Bytes)> {
+        match self.buckets.find(bucket) {
+            Some(bucket) => bucket.lock().scan(after, pairs_max),
+            None => Vec::new(),
+        }
+    }
+
+    pub(crate) fn bucket(&self, name: &Name) -> Result<Arc<Mutex<Bucket>>, CommitError> {
+        self.buckets
+            .get_or_make(name, self.shared.settings.buckets_max)
+    }
+
+    /// Housekeeping, to be called about once a second from a thread that may wait for the disk:
+    /// forgets names that nobody uses and empties old segments that hold little.
+    pub fn tidy(&self) {
+        self.shared.settle_again();
+        self.forget_unused_names();
+        self.compact();
+    }
+
+    fn forget_unused_names(&self) {
+        let idle = Duration::from_secs(self.shared.settings.idle_seconds_max);
+        let now = self.shared.clock.now().as_micros();
+        let before = now.saturating_sub(idle.as_micros() as u64);
+        let before = kernel::Timestamp::from_micros(before);
+        // Whoever else holds one may still publish to it, so only what the map alone holds goes.
+        self.queues.write().retain(|_, queue| {
+            if Arc::strong_count(queue) > 1 {
+                queue.touch();
+                return true;
+            }
+            !queue.is_unused_since(before)
+        });
+        self.topics.write().retain(|_, topic| {
+            if Arc::strong_count(topic) > 1 {
+                topic.touch();
+                return true;
+            }
+            !topic.is_unused_since(before)
+        });
+    }
+
+    /// A few messages that nobody consumes must not keep the whole journal: when most of it is
+    /// no longer needed, what is still needed of the oldest segment is written again.
+    fn compact(&self) {
+        let segments = self.shared.journal.segments();
+        let Some(oldest) = segments.first().filter(|segment| !segment.active) else {
+            return;
+        };
+        let journal_bytes: u64 = segments.iter().map(|s| u64::from(s.used_bytes)).sum();
+        let queues: Vec<_> = self.queues.read().values().cloned().collect();
+        let queue_bytes: u64 = queues.iter().map(|queue| queue.stats().bytes).sum();
+        let needed_bytes = queue_bytes + self.buckets.bytes();
+        if segments.len() <= COMPACT_SEGMENTS_MIN || journal_bytes < needed_bytes * 4 {
+            return;
+        }
+        let is_empty = queues.iter().all(|queue| queue.move_out_of(oldest.number));
+        if is_empty {
+            self.buckets.move_out_of(oldest.number, &self.shared);
+        }
+    }
+}
+
+/// As long as the journal has no more segments than this, it is not worth compacting.
+const COMPACT_SEGMENTS_MIN: usize = 4;
+
+/// Serves what had to wait, after each sync, as long as the broker is there.
+async fn follow_syncs(mut syncs: watch::Receiver<Durable>, shared: Weak<Shared>) {
+    while syncs.changed().await.is_ok() {
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        shared.synced();
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// A queue or a topic.
+#[derive(Clone)]
+pub enum Channel {
+    /// Each message reaches one subscriber.
+    Queue(Arc<Queue>),
+    /// Each message reaches every subscriber.
+    Topic(Arc<Topic>),
+}
+
+impl Channel {
+    /// Takes in a batch of messages; what is refused stays in `batch`.
+    pub fn publish(&self, batch: &mut Vec<Publication>) -> Published {
+        match self {
+            Self::Queue(queue) => queue.publish(batch),
+            Self::Topic(topic) => topic.publish(batch),
+        }
+    }
+
+    /// Adds a subscriber. `token` is the session's own number for it and stands on each delivery
+    /// that comes through `outbox`.
+    pub fn subscribe(
+        &self,
+        token: u32,
+        mode: AckMode,
+        credit: Credit,
+        outbox: Arc<Outbox>,
+    ) -> Subscription {
+        match self {
+            Self::Queue(queue) => Subscription::Queue(queue.subscribe(token, mode, credit, outbox)),
+            Self::Topic(topic) => Subscription::Topic(topic.subscribe(token, mode, credit, outbox)),
+        }
+    }
+}
+
+/// A subscription to a queue or a topic. Dropping it ends it.
+pub enum Subscription {
+    /// To a queue.
+    Queue(QueueSubscription),
+    /// To a topic.
+    Topic(TopicSubscription),
+}
+
+impl Subscription {
+    /// The name of the queue or topic.
+    pub fn name(&self) -> &Name {
+        match self {
+            Self::Queue(subscription) => subscription.queue().name(),
+            Self::Topic(subscription) => subscription.topic().name(),
+        }
+    }
+
+    /// Deliveries of this subscription, in order, were written to the subscriber. Every delivery
+    /// taken from the outbox must be reported here or given to [`Subscription::close`].
+    pub fn sent(&self, deliveries: &[Delivery]) {
+        match self {
+            Self::Queue(subscription) => subscription.sent(deliveries),
+            Self::Topic(subscription) => subscription.sent(deliveries),
+        }
+    }
+
+    /// The subscriber acknowledges a message or, with `through`, it and all before it.
+    pub fn acknowledge(&self, id: u64, through: bool) -> Acknowledged {
+        match self {
+            Self::Queue(subscription) => subscription.acknowledge(id, through),
+            Self::Topic(subscription) => subscription.acknowledge(id, through),
+        }
+    }
+
+    /// The subscriber turns a message down or, with `through`, it and all before it.
+    pub fn reject(&self, id: u64, through: bool, reject: &Reject) -> Acknowledged {
+        match self {
+            Self::Queue(subscription) => subscription.reject(id, through, reject),
+            Self::Topic(subscription) => subscription.reject(id, through, reject),
+        }
+    }
+
+    /// Ends the subscription. `unsent` are its deliveries that were taken from the outbox and not
+    /// written; `maybe_seen` says whether a part of them may have arrived all the same.
+    pub fn close(self, unsent: Vec<Entry>, maybe_seen: bool) {
+        match self {
+            Self::Queue(subscription) => subscription.close(unsent, maybe_seen),
+            Self::Topic(_) => {}
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! What all queues and topics of a broker have in common.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use journal::{AppendError, Journal, Position};
+use kernel::{Clock, Name};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use tokio::runtime::Handle;
+
+use crate::counters::Counters;
+use crate::queue::{Publication, Queue, Settled};
+use crate::records::RecordWriter;
+use crate::settings::Settings;
+use crate::topic::Topic;
+
+/// A message for a topic that may leave only after a sync.
+pub(crate) struct HeldTopic {
+    pub topic: Arc<Topic>,
+    pub publication: Publication,
+    pub until: Position,
+}
+
+/// How many ids stand in one record at most.
+const SETTLED_PER_RECORD: usize = 64 << 10;
+
+/// How many acknowledgements wait for a journal that takes none at the moment.
+const UNSETTLED_MAX: usize = 1 << 20;
+
+/// How long housekeeping waits for the journal, and how often it looks.
+const READY_TIMEOUT: Duration = Duration::from_secs(1);
+const READY_PAUSE: Duration = Duration::from_millis(1);
+
+pub(crate) struct Shared {
+    pub journal: Journal,
+    pub clock: Arc<dyn Clock>,
+    pub settings: Settings,
+    pub counters: Counters,
+    pub runtime: Handle,
+    memory_bytes: AtomicUsize,
+    /// Queues with messages that wait for the next sync before they may leave.
+    held: Mutex<Vec<Arc<Queue>>>,
+    held_topics: Mutex<VecDeque<HeldTopic>>,
+    /// Acknowledgements that the journal could not take yet.
+    unsettled: Mutex<Vec<(Name, Vec<Settled>)>>,
+    dead_letters: RwLock<Option<Arc<Queue>>>,
+}
+
+impl Shared {
+    pub fn new(
+        journal: Journal,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        runtime: Handle,
+    ) -> Self {
+        Self {
+            journal,
+            clock,
+            settings,
+            counters: Counters::default(),
+            runtime,
+            memory_bytes: AtomicUsize::new(0),
+            held: Mutex::default(),
+            held_topics: Mutex::default(),
+            unsettled: Mutex::default(),
+            dead_letters: RwLock::default(),
+        }
+    }
+
+    pub fn set_dead_letters(&self, queue: Arc<Queue>) {
+        *self.dead_letters.write() = Some(queue);
+    }
+
+    /// The queue of the dead letters, as long as the broker is there.
+    pub fn dead_letters(&self) -> Option<Arc<Queue>> {
+        self.dead_letters.read().clone()
+    }
+
+    /// Lets go of queues and topics, which hold this in turn.
+    pub fn close(&self) {
+        self.dead_letters.write().take();
+        self.held.lock().clear();
+        self.held_topics.lock().clear();
+    }
+
+    pub fn memory_is_short(&self, bytes: usize) -> bool {
+        self.memory_bytes.load(Ordering::Relaxed) + bytes > self.settings.memory_bytes_max
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn memory_grew(&self, bytes: usize) {
+        if bytes > 0 {
+            self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub fn memory_shrank(&self, bytes: usize) {
+        if bytes > 0 {
+            self.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Appends one record. `keepers` is the number of things in it that must not be forgotten; a
+    /// record without any may use the space that is kept in reserve for when the disk is full.
+    pub fn append(
+        &self,
+        len_hint: usize,
+        keepers: u32,
+        write: impl FnOnce(&mut RecordWriter<'_>),
+    ) -> Result<Position, AppendError> {
+        self.journal.append_many(|appender| {
+            appender.append_with(len_hint, keepers, |buffer| write(&mut RecordWriter(buffer)))
+        })?
+    }
+
+    /// Writes that messages are done and lets the journal forget them. If it can take nothing
+    /// now, that is written later; if it never can, they come again, marked as redelivered, after
+    /// a restart. Until then they stay done.
+    pub fn settle(
+        &self,
+        queue: &Name,
+        settled: impl Iterator<Item = Settled> + Clone,
+    ) -> Option<Position> {
+        let transient = settled.clone().filter(|settled| !settled.durable);
+        self.release(transient.filter_map(|settled| settled.stored));
+        let durable: Vec<Settled> = settled.filter(|settled| settled.durable).collect();
+        let mut stored = None;
+        for part in durable.chunks(SETTLED_PER_RECORD) {
+            stored = stored.max(self.settle_durable(queue, part));
+        }
+        stored
+    }
+
+    fn settle_durable(&self, queue: &Name, settled: &[Settled]) -> Option<Position> {
+        let hint = 16 + queue.as_str().len() + settled.len() * 8;
+        let appended = self.append(hint, 0, |writer| {
+            writer.settle(queue, settled.iter().map(|settled| settled.id));
+        });
+        match appended {
+            Ok(position) => {
+                self.release(settled.iter().filter_map(|settled| settled.stored));
+                Some(position)
+            }
+            Err(error) => {
+                self.settle_later(queue, settled, &error);
+                None
+            }
+        }
+    }
+
+    fn settle_later(&self, queue: &Name, settled: &[Settled], error: &AppendError) {
+        let mut unsettled = self.unsettled.lock();
+        let waiting: usize = unsettled.iter().map(|(_, settled)| settled.len()).sum();
+        let has_room = waiting + settled.len() <= UNSETTLED_MAX;
+        if has_room && !matches!(error, AppendError::Failed(_)) {
+            match unsettled.last_mut().filter(|(name, _)| name == queue) {
+                Some((_, list)) => list.extend_from_slice(settled),
+                None => unsettled.push((queue.clone(), settled.to_vec())),
+            }
+            return;
+        }
+        tracing::error!(
+            %queue, messages = settled.len(),
+            "acknowledgements cannot be stored; these messages come again after a restart: {error}"
+        );
+    }
+
+    /// Writes the acknowledgements that the journal could not take before.
+    pub fn settle_again(&self) {
+        if !self.journal.is_ready() {
+            return;
+        }
+        let unsettled = std::mem::take(&mut *self.unsettled.lock());
+        for (queue, settled) in unsettled {
+            self.settle(&queue, settled.iter().copied());
+        }
+    }
+
+    /// These records are needed by one less.
+    fn release(&self, positions: impl Iterator<Item = Position>) {
+        let mut run: Option<(Position, u32)> = None;
+        for position in positions {
+            run = match run {
+                Some((first, count)) if first.segment() == position.segment() => {
+                    Some((first, count + 1))
+                }
+                Some((first, count)) => {
+                    self.journal.release(first, count);
+                    Some((position, 1))
+                }
+                None => Some((position, 1)),
+            };
+        }
+        if let Some((first, count)) = run {
+            self.journal.release(first, count);
+        }
+    }
+
+    /// Waits, for a limited time, until the journal can take more. Only for threads that may.
+    pub fn wait_until_ready(&self) -> bool {
+        let started = Instant::now();
+        while !self.journal.is_ready() {
+            if started.elapsed() > READY_TIMEOUT || self.journal.durable().failed {
+                return false;
+            }
+            std::thread::sleep(READY_PAUSE);
+        }
+        true
+    }
+
+    /// Remembers a queue that has to be served after the next sync.
+    pub fn hold(&self, queue: &Arc<Queue>) {
+        if !queue.is_listed.swap(true, Ordering::AcqRel) {
+            self.held.lock().push(queue.clone());
+        }
+    }
+
+    /// Publishes to a topic now, or after the sync that it waits for. Order is kept.
+    pub fn publish_when_synced(&self, held: HeldTopic) {
+        let mut waiting = self.held_topics.lock();
+        waiting.push_back(held);
+        self.release_topics(waiting);
+    }
+
+    fn release_topics(&self, mut waiting: MutexGuard<'_, VecDeque<HeldTopic>>) {
+        let durable = self.journal.durable();
+        while let Some(held) = waiting.pop_front() {
+            if durable.covers(held.until) {
+                held.topic.publish(&mut vec![held.publication]);
+            } else if durable.failed {
+                // Its commit will never be permanent. What comes behind it can go on.
+                self.counters.uncommitted.inc();
+            } else {
+                waiting.push_front(held);
+                return;
+            }
+        }
+    }
+
+    /// Lets go of everything that waited for the sync that just ended.
+    pub fn synced(&self) {
+        let held = std::mem::take(&mut *self.held.lock());
+        for queue in held {
+            // First off the list, then served, so that it can be put on it again.
+            queue.is_listed.store(false, Ordering::Release);
+            queue.synced();
+        }
+        self.release_topics(self.held_topics.lock());
+        self.settle_again();
+    }
+}

@@ -1,0 +1,123 @@
+//! The contract itself. It depends on no engine.
+
+use std::any::Any;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kernel::{Destination, Message, Name};
+
+use crate::capabilities::{AckLevel, Capabilities};
+use crate::commit::Commit;
+use crate::delivery::{Delivery, Receipt, Reject};
+use crate::error::BusError;
+
+/// How a queue behaves. One that nobody declared has the default settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// Whether its messages survive a restart of the engine.
+    pub durable: bool,
+    /// After that many failed tries a message goes to the dead letters. An engine whose own limit
+    /// is lower keeps to that one.
+    pub tries_max: u32,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self {
+            durable: true,
+            tries_max: 5,
+        }
+    }
+}
+
+/// Carries messages between workers. Every call ends within its timeout.
+///
+/// Delivery is at least once. What is delivered again is marked as such, or carries the
+/// [message id](Delivery::message_id) of a publish that had to be repeated.
+#[async_trait]
+pub trait Bus: Send + Sync {
+    /// What the engine promises.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Makes a queue with these settings, or changes those that its engine lets change.
+    async fn declare(
+        &self,
+        queue: &Name,
+        settings: &QueueSettings,
+        timeout: Duration,
+    ) -> Result<(), BusError>;
+
+    /// Publishes messages in order and returns once the engine has given its promise for all of
+    /// them. What was promised leaves the batch; after an error, what is left in it was not
+    /// taken or is in doubt, and may be published again.
+    async fn publish(
+        &self,
+        to: &Destination,
+        batch: &mut Vec<Message>,
+        timeout: Duration,
+    ) -> Result<AckLevel, BusError>;
+
+    /// Subscribes to a queue, of which each message reaches one subscriber, or to a topic, of
+    /// which each reaches all. At most `credit_messages` are unacknowledged at a time. What is
+    /// published to a topic after this returned arrives.
+    async fn subscribe(
+        &self,
+        from: &Destination,
+        credit_messages: u32,
+        timeout: Duration,
+    ) -> Result<Box<dyn Subscription>, BusError>;
+
+    /// Does all of a commit or nothing, and returns once it is permanent. A commit of an older
+    /// epoch is [refused](BusError::Fenced): its owner must stop.
+    ///
+    /// After [`BusError::InDoubt`] the commit may have happened: raise the epoch and read the
+    /// state before doing anything else in its bucket.
+    async fn commit(&self, commit: &Commit<'_>, timeout: Duration) -> Result<AckLevel, BusError>;
+
+    /// Makes the caller the owner of a bucket and gives it the new epoch. Commits of older
+    /// epochs are refused from now on.
+    async fn raise_epoch(&self, bucket: &Name, timeout: Duration) -> Result<u64, BusError>;
+
+    /// The value of a key in a bucket.
+    async fn state(
+        &self,
+        bucket: &Name,
+        key: &[u8],
+        timeout: Duration,
+    ) -> Result<Option<Bytes>, BusError>;
+
+    /// Keys and values of a bucket in order, from the first key after `after`.
+    async fn scan(
+        &self,
+        bucket: &Name,
+        after: Option<&[u8]>,
+        pairs_max: usize,
+        timeout: Duration,
+    ) -> Result<Vec<(Bytes, Bytes)>, BusError>;
+}
+
+/// A subscriber's side of a queue or topic. Dropping it gives back what it has not acknowledged;
+/// to hand over without disorder, acknowledge everything first.
+#[async_trait]
+pub trait Subscription: Any + Send + Sync {
+    /// Up to `messages_max` deliveries, in order, as soon as there is at least one; none when the
+    /// time is up. An engine that lost its connection goes on connecting meanwhile.
+    async fn next_batch(
+        &self,
+        messages_max: usize,
+        timeout: Duration,
+    ) -> Result<Vec<Delivery>, BusError>;
+
+    /// These are done. In the order of their delivery they cost least. A crash of the engine
+    /// right afterwards may bring them again, marked as redelivered.
+    async fn acknowledge(&self, receipts: &[Receipt], timeout: Duration) -> Result<(), BusError>;
+
+    /// Turns one message down, which must be as it was delivered.
+    async fn reject(
+        &self,
+        delivery: &Delivery,
+        reject: Reject,
+        timeout: Duration,
+    ) -> Result<(), BusError>;
+}

@@ -1,0 +1,141 @@
+//! The table, the reasons, and the sum.
+
+use crate::controls::{Control, WITHOUT_CONTROL};
+use crate::suite::{Guarantee, Outcome};
+
+/// One engine's outcomes, in the order of the guarantees.
+pub struct Column {
+    pub label: &'static str,
+    pub outcomes: Vec<Outcome>,
+}
+
+/// Everything that came of a run.
+pub struct Report {
+    guarantees: Vec<&'static str>,
+    pub columns: Vec<Column>,
+    pub controls: Vec<Control>,
+    /// Guarantees that no control proves.
+    pub uncontrolled: Vec<&'static str>,
+}
+
+impl Outcome {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Kept(_) => "yes",
+            Self::Broken(_) => "NO",
+            Self::NotGiven(_) => "not given",
+            Self::NotHere(_) => "n/a",
+        }
+    }
+
+    fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Kept(_) => None,
+            Self::Broken(reason) => Some(reason),
+            Self::NotGiven(reason) | Self::NotHere(reason) => Some(reason),
+        }
+    }
+}
+
+/// Says what goes on, for a run takes a while.
+pub fn progress(engine: &str, guarantee: &str, outcome: &Outcome) {
+    let took = match outcome {
+        Outcome::Kept(took) => format!(" in {:.2} s", took.as_secs_f64()),
+        _ => String::new(),
+    };
+    eprintln!("{engine}: {guarantee}: {}{took}", outcome.word());
+}
+
+impl Report {
+    pub fn new(guarantees: &[Guarantee]) -> Self {
+        Self {
+            guarantees: guarantees.iter().map(|g| g.name).collect(),
+            columns: Vec::new(),
+            controls: Vec::new(),
+            uncontrolled: Vec::new(),
+        }
+    }
+
+    fn count(&self, word: &str) -> usize {
+        let outcomes = self.columns.iter().flat_map(|column| &column.outcomes);
+        outcomes.filter(|outcome| outcome.word() == word).count()
+    }
+
+    fn passed(&self) -> usize {
+        let caught = self.controls.iter().filter(|c| c.caught.is_ok()).count();
+        self.count("yes") + caught
+    }
+
+    /// How many guarantees are broken, controls not caught, or guarantees without a control.
+    pub fn failed(&self) -> usize {
+        let missed = self.controls.iter().filter(|c| c.caught.is_err()).count();
+        self.count("NO") + missed + self.uncontrolled.len()
+    }
+
+    pub fn print(&self) {
+        self.print_table();
+        self.print_reasons();
+        self.print_controls();
+        println!(
+            "\n{} declared as not given, {} not applicable",
+            self.count("not given"),
+            self.count("n/a")
+        );
+        println!("{} passed, {} failed", self.passed(), self.failed());
+    }
+
+    fn print_table(&self) {
+        let width = self
+            .guarantees
+            .iter()
+            .map(|name| name.len())
+            .max()
+            .unwrap_or(0);
+        print!("\n{:width$}", "guarantee");
+        for column in &self.columns {
+            print!("  {}", column.label);
+        }
+        println!();
+        for (row, guarantee) in self.guarantees.iter().enumerate() {
+            print!("{guarantee:width$}");
+            for column in &self.columns {
+                let word = column.outcomes.get(row).map_or("", Outcome::word);
+                print!("  {word:<label$}", label = column.label.len());
+            }
+            println!();
+        }
+    }
+
+    fn print_reasons(&self) {
+        println!("\nreasons:");
+        for column in &self.columns {
+            for (guarantee, outcome) in self.guarantees.iter().zip(&column.outcomes) {
+                if let Some(reason) = outcome.reason() {
+                    println!(
+                        "  {}: {guarantee}: {}: {reason}",
+                        column.label,
+                        outcome.word()
+                    );
+                }
+            }
+        }
+    }
+
+    fn print_controls(&self) {
+        println!("\nengines broken on purpose, which the suite must catch:");
+        for control in &self.controls {
+            let (word, how) = match &control.caught {
+                Ok(how) => ("caught", how.clone()),
+                Err(error) => ("MISSED", error.to_string()),
+            };
+            let fault = format!("{:?}", control.fault);
+            println!("  {word}: {fault} by \"{}\": {how}", control.guarantee);
+        }
+        for (guarantee, why) in WITHOUT_CONTROL {
+            println!("  none for \"{guarantee}\": {why}");
+        }
+        for guarantee in &self.uncontrolled {
+            println!("  MISSING for \"{guarantee}\"");
+        }
+    }
+}

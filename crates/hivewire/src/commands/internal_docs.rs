@@ -1,0 +1,32 @@
+//! `hivewire internal-docs`: prints pages of the reference, so that a test can compare them.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+
+use crate::docs;
+use crate::exit::Exit;
+
+#[derive(Debug, Args)]
+pub(super) struct InternalDocs {
+    /// Which page
+    #[arg(value_enum)]
+    page: Page,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Page {
+    Cli,
+    Configuration,
+}
+
+impl InternalDocs {
+    pub fn run(&self) -> anyhow::Result<Exit> {
+        let text = match self.page {
+            Page::Cli => docs::cli(),
+            Page::Configuration => docs::configuration(),
+        };
+        std::io::stdout().write_all(text.as_bytes())?;
+        Ok(Exit::Done)
+    }
+}

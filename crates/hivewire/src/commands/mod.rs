@@ -1,0 +1,115 @@
+//! The commands of the binary: one file each, one line each in [`Command`].
+
+mod bench;
+mod completions;
+mod dead;
+mod internal_docs;
+mod output;
+mod publish;
+mod queues;
+mod subscribe;
+mod up;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::exit::{Exit, is_broken_pipe};
+use crate::logging::{self, LogFormat};
+
+/// Hivewire: a durable message broker (STOMP, gamq, HTTP) in one binary.
+#[derive(Debug, Parser)]
+#[command(name = "hivewire", version)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command understands.
+#[derive(Debug, Args)]
+struct Global {
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    /// The node to talk to
+    #[arg(long, global = true, value_name = "URL", env = "HIVEWIRE_SERVER", default_value = "http://127.0.0.1:8000")]
+    server: String,
+    /// The token of the node; without it, the one in the data folder is taken
+    #[arg(long, global = true, value_name = "TOKEN", env = "HIVEWIRE_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// The data folder, with the journal and the token [default: ./hivewire-data]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// What to log to standard error, such as `debug` or `warn,broker=debug`
+    #[arg(long, global = true, value_name = "FILTER", env = "HIVEWIRE_LOG")]
+    log: Option<String>,
+    /// How log lines look
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t)]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start a node
+    Up(up::Up),
+    /// Publish messages: arguments, a file, or standard input
+    Pub(publish::Publish),
+    /// Take messages off a queue, or listen to a topic, and print them
+    Sub(subscribe::Subscribe),
+    /// Show all queues
+    Queues(queues::Queues),
+    /// List, replay or purge dead letters
+    Dead(dead::Dead),
+    /// Measure throughput and latency of a node that runs
+    Bench(bench::Bench),
+    /// Print the completion script for a shell
+    Completions(completions::Completions),
+    /// Print a page of the reference
+    #[command(hide = true)]
+    InternalDocs(internal_docs::InternalDocs),
+}
+
+impl Command {
+    fn run(&self, global: &Global) -> anyhow::Result<Exit> {
+        match self {
+            Self::Up(command) => command.run(global),
+            Self::Pub(command) => command.run(global),
+            Self::Sub(command) => command.run(global),
+            Self::Queues(command) => command.run(global),
+            Self::Dead(command) => command.run(global),
+            Self::Bench(command) => command.run(global),
+            Self::Completions(command) => command.run(),
+            Self::InternalDocs(command) => command.run(),
+        }
+    }
+
+    fn default_log(&self) -> &'static str {
+        match self {
+            Self::Up(_) => "info",
+            _ => "warn",
+        }
+    }
+}
+
+/// The whole command line, for its reference and for completion.
+pub(crate) fn command_line() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs the binary.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = cli.global.log.as_deref().unwrap_or(cli.command.default_log());
+    let result = logging::start(filter, cli.global.log_format)
+        .and_then(|()| cli.command.run(&cli.global));
+    let exit = result.unwrap_or_else(|error| {
+        if !is_broken_pipe(&error) {
+            eprintln!("hivewire: {error:#}");
+        }
+        Exit::of_error(&error)
+    });
+    exit.into()
+}

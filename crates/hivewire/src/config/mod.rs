@@ -1,0 +1,268 @@
+//! Configuration in two steps: the file as it was written, checked key by key, and then what the
+//! program goes by, with defaults filled in and flags applied.
+
+mod file;
+mod keys;
+
+use std::path::{Path, PathBuf};
+
+use listeners::Address;
+
+pub use self::file::{ConfigFile, HttpSettings, JournalSettings, SyncSetting};
+pub use self::keys::{KnownKey, known_keys};
+
+/// The file that is read from the current folder if it is there and no other is named.
+pub const FILE_NAME: &str = "hivewire.toml";
+
+/// Set to `off`, it switches syncing off: only for tests that must see loss.
+pub const UNSAFE_SYNC_VARIABLE: &str = "HIVEWIRE_UNSAFE_SYNC";
+
+/// A configuration file larger than this is a mistake.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration {}: {source}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is too large.
+    #[error("{} has more than {FILE_BYTES_MAX} bytes: is it a configuration?", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A key that does not exist.
+    #[error(
+        "{}, line {line}: there is no key `{key}`; did you mean `{nearest}`?", .path.display()
+    )]
+    UnknownKey {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The key with its section.
+        key: String,
+        /// The known key that looks most like it.
+        nearest: String,
+    },
+    /// Something else is wrong in the file.
+    #[error("{}, line {line}: {problem}", .path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong, without the values that stand there: one of them may be a password.
+        problem: String,
+    },
+    /// The environment variable has a value that means nothing.
+    #[error("{UNSAFE_SYNC_VARIABLE} can only be `off`: unset it to sync, as is right")]
+    UnsafeSync,
+}
+
+/// What flags on the command line say; they win over the file.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// The data folder.
+    pub data: Option<PathBuf>,
+    /// Where HTTP is served.
+    pub http: Option<Address>,
+    /// Where STOMP is served.
+    pub stomp: Option<Address>,
+    /// Where gamq is served.
+    pub gamq: Option<Address>,
+    /// Allows addresses other than loopback, for all listeners.
+    pub allow_remote: bool,
+}
+
+/// What the program goes by.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The data folder.
+    pub data: PathBuf,
+    /// How HTTP is served.
+    pub http: HttpSettings,
+    /// How the message protocols are served.
+    pub listeners: listeners::Settings,
+    /// How queues and topics behave.
+    pub broker: broker::Settings,
+    /// How the journal is written.
+    pub journal: journal::Options,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::resolve(ConfigFile::default(), &Overrides::default())
+    }
+}
+
+impl Config {
+    /// Reads the named file or, without one, [`FILE_NAME`] if it is there; then applies `overrides`
+    /// and the environment.
+    pub fn load(named: Option<&Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
+        let file = match named {
+            Some(path) => read(path)?,
+            None if Path::new(FILE_NAME).exists() => read(Path::new(FILE_NAME))?,
+            None => ConfigFile::default(),
+        };
+        let mut config = Self::resolve(file, overrides);
+        match std::env::var_os(UNSAFE_SYNC_VARIABLE) {
+            None => {}
+            Some(value) if value == "off" => config.journal.sync = journal::Sync::Off,
+            Some(_) => return Err(ConfigError::UnsafeSync),
+        }
+        Ok(config)
+    }
+
+    /// Fills in what follows from other values and applies flags.
+    pub fn resolve(file: ConfigFile, overrides: &Overrides) -> Self {
+        let ConfigFile {
+            data,
+            allow_remote,
+            connections_max,
+            users,
+            mut http,
+            mut stomp,
+            mut gamq,
+            broker,
+            journal,
+        } = file;
+        http.address = overrides.http.unwrap_or(http.address);
+        http.allow_remote |= overrides.allow_remote;
+        stomp.address = overrides.stomp.unwrap_or(stomp.address);
+        gamq.address = overrides.gamq.unwrap_or(gamq.address);
+        Self {
+            data: overrides.data.clone().unwrap_or(data),
+            http,
+            listeners: listeners::Settings {
+                stomp,
+                gamq,
+                allow_remote: allow_remote || overrides.allow_remote,
+                users,
+                connections_max,
+            },
+            broker,
+            journal: journal.resolve(),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
+    let unreadable = |source| ConfigError::Unreadable {
+        path: path.to_path_buf(),
+        source,
+    };
+    let bytes = std::fs::metadata(path).map_err(unreadable)?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Err(ConfigError::TooLarge {
+            path: path.to_path_buf(),
+        });
+    }
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    ConfigFile::parse(path, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<ConfigFile, String> {
+        ConfigFile::parse(Path::new("test.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_empty_file_gives_the_defaults() {
+        let config = Config::resolve(parse("").unwrap(), &Overrides::default());
+        assert_eq!(config.data, Path::new("hivewire-data"));
+        assert_eq!(config.http.address, Address::loopback(8000));
+        assert_eq!(config.listeners, listeners::Settings::default());
+        assert_eq!(config.journal.sync, journal::Sync::Fdatasync);
+    }
+
+    #[test]
+    fn every_section_is_read() {
+        let text = r#"
+            data = "here"
+            allow_remote = true
+            [[users]]
+            name = "alice"
+            password = "wonderland"
+            [http]
+            address = "off"
+            hosts = ["hive.example"]
+            [stomp]
+            address = "127.0.0.1:1"
+            [gamq]
+            body_bytes_max = 5
+            [broker]
+            names_max = 7
+            [[broker.queues]]
+            name = "orders.*"
+            durability = "durable"
+            tries_max = 2
+            [journal]
+            segment_bytes = 1048576
+            sync = "off"
+        "#;
+        let config = Config::resolve(parse(text).unwrap(), &Overrides::default());
+        assert_eq!(config.http.address, Address::Off);
+        assert_eq!(config.http.hosts, ["hive.example"]);
+        assert!(config.listeners.allow_remote);
+        assert_eq!(config.listeners.users[0].name, "alice");
+        assert_eq!(config.listeners.gamq.body_bytes_max, 5);
+        assert_eq!(config.broker.for_queue("orders.new").tries_max, 2);
+        assert_eq!(config.journal.segment_bytes, 1 << 20);
+        assert!(config.journal.record_bytes_max < 1 << 20);
+        assert_eq!(config.journal.sync, journal::Sync::Off);
+    }
+
+    #[test]
+    fn an_unknown_key_names_its_line_and_the_nearest_one() {
+        for (text, expected) in [
+            ("\nadress = 1", "line 2: there is no key `adress`"),
+            ("[http]\nadress = \"off\"", "did you mean `http.address`?"),
+            ("[htttp]\nx = 1", "did you mean `http`?"),
+            ("[gamq]\nbody_byte_max = 1", "`gamq.body_bytes_max`?"),
+            (
+                "[[broker.queues]]\nname = \"a\"\ntrys_max = 1",
+                "line 3: there is no key `broker.queues.trys_max`; did you mean `broker.queues.tries_max`?",
+            ),
+            ("[[users]]\nname=\"a\"\npasword = \"b\"", "`users.password`?"),
+            ("[http]\nsegment_bytes = 5", "did you mean `journal.segment_bytes`?"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_is_refused_without_being_shown() {
+        let error = parse("data = \"x\"\nusers = \"alice:wonderland\"").unwrap_err();
+        assert!(error.contains("line 2") && !error.contains("wonderland"), "{error}");
+        let error = parse("[http]\naddress = \"nowhere\"").unwrap_err();
+        assert!(error.contains("line 2") && error.contains("is no address"), "{error}");
+        let error = parse("[journal]\nsync = \"never\"").unwrap_err();
+        assert!(error.contains("fdatasync"), "{error}");
+        let error = parse("[journal\n").unwrap_err();
+        assert!(error.contains("line 1"), "{error}");
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file = parse("data = \"a\"\n[stomp]\naddress = \"off\"").unwrap();
+        let overrides = Overrides {
+            data: Some("b".into()),
+            stomp: Some(Address::loopback(1)),
+            ..Overrides::default()
+        };
+        let config = Config::resolve(file, &overrides);
+        assert_eq!(config.data, Path::new("b"));
+        assert_eq!(config.listeners.stomp.address, Address::loopback(1));
+    }
+}

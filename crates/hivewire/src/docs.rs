@@ -1,0 +1,3 @@
+//! stub
+pub(crate) fn cli() -> String { String::new() }
+pub(crate) fn configuration() -> String { String::new() }

@@ -1,0 +1,140 @@
+//! The HTTP listener: connections, their limits, and how they end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use crate::rest::{self, App};
+
+/// Also how long an idle connection is kept.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+const HEADERS_MAX: usize = 100;
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+const BACKLOG: u32 = 1_024;
+/// A peer that vanished is noticed after that long.
+const PEER_TIMEOUT: Duration = Duration::from_secs(60);
+/// When there are no file descriptors left, trying again at once would only burn the processor.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Takes the address. Nothing is answered before [`serve`].
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6()?,
+    };
+    // So that a restart need not wait for old connections to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// A running listener. It ends when the sender of its stop signal says so or is gone.
+pub(crate) struct HttpServer {
+    accepting: JoinHandle<JoinSet<()>>,
+}
+
+impl HttpServer {
+    /// Starts answering.
+    pub fn serve(
+        listener: TcpListener,
+        app: Arc<App>,
+        connections_max: usize,
+        stop: watch::Receiver<bool>,
+    ) -> Self {
+        let accepting = tokio::spawn(accept(listener, app, connections_max, stop));
+        Self { accepting }
+    }
+
+    /// Waits until all requests are answered, but no longer than `patience`. The stop signal must
+    /// have been given.
+    pub async fn drain(self, patience: Duration) {
+        let Ok(mut connections) = self.accepting.await else {
+            return;
+        };
+        let all = async { while connections.join_next().await.is_some() {} };
+        if timeout(patience, all).await.is_err() {
+            tracing::warn!(connections = connections.len(), "cutting HTTP connections off");
+            connections.shutdown().await;
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    app: Arc<App>,
+    connections_max: usize,
+    mut stop: watch::Receiver<bool>,
+) -> JoinSet<()> {
+    let router = rest::router(app.clone());
+    let mut connections = JoinSet::new();
+    while !*stop.borrow() {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+            changed = stop.changed() => match changed {
+                Ok(()) => continue,
+                Err(_) => break,
+            },
+        };
+        match accepted {
+            Ok(_) if connections.len() >= connections_max => {
+                app.counters.connections_refused.inc();
+            }
+            Ok((stream, _)) => {
+                connections.spawn(serve_connection(stream, router.clone(), stop.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept an HTTP connection");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    connections
+}
+
+async fn serve_connection(stream: TcpStream, router: Router, mut stop: watch::Receiver<bool>) {
+    if let Err(error) = tune(&stream) {
+        tracing::debug!(%error, "cannot tune an HTTP connection");
+    }
+    let service = TowerToHyperService::new(router);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_READ_TIMEOUT)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stopped(&mut stop) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "an HTTP connection broke");
+    }
+}
+
+/// Waits for the stop signal, or for its sender to be gone.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stopping| *stopping).await;
+}
+
+fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(PEER_TIMEOUT))?;
+    socket.set_tcp_user_timeout(Some(PEER_TIMEOUT))
+}

@@ -1,0 +1,252 @@
+//! A node: the data folder, the broker and every listener, from start to drain.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use broker::{Broker, SystemClock};
+use journal::{DiskStorage, JournalFailed, Recovery};
+use kernel::metrics::Registry;
+use listeners::{Address, Bound, ListenError, Listeners, check_bind};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::config::{Config, HttpSettings};
+use crate::data_folder::{self, DataError};
+use crate::http::{self, HttpServer};
+use crate::metrics::BrokerCollector;
+use crate::rates::Rates;
+use crate::rest::{AllowedHosts, App, Running};
+use crate::secret::Secret;
+
+const TIDY_EVERY: Duration = Duration::from_secs(1);
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data folder cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The broker cannot start, for example because its journal is damaged.
+    #[error("the data folder {} cannot be used: {source}", .folder.display())]
+    Broker {
+        /// The folder.
+        folder: PathBuf,
+        /// The reason.
+        source: broker::StartError,
+    },
+    /// The address of HTTP is taken or cannot be used.
+    #[error(
+        "cannot listen for HTTP on {address}: {source}. Stop whatever listens there, or choose another address with --http ADDRESS or --http off"
+    )]
+    Http {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A listener of a message protocol cannot start.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A part of the start panicked, which is a bug.
+    #[error("the start broke off: {0}")]
+    Broken(#[from] tokio::task::JoinError),
+}
+
+/// A running node.
+pub struct Node {
+    broker: Arc<Broker>,
+    listeners: Listeners,
+    http: Option<HttpServer>,
+    app: Arc<App>,
+    bound: Vec<Bound>,
+    recovery: Recovery,
+    stop: watch::Sender<bool>,
+    tidying: JoinHandle<()>,
+}
+
+impl Node {
+    /// Takes the data folder, reads the journal back, and starts every listener. HTTP answers from
+    /// the beginning, that the node is not ready; [`Node`] is there when it is.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let storage = data_folder::open(&config.data)?;
+        let token = data_folder::token(&config.data)?;
+        let (stop, stopped) = watch::channel(false);
+        let listener = bind_http(&config.http)?;
+        let address = match &listener {
+            Some(listener) => Some(listener.local_addr().map_err(|source| StartError::Http {
+                address: ([0, 0, 0, 0], 0).into(),
+                source,
+            })?),
+            None => None,
+        };
+        let app = Arc::new(new_app(&config, token, address, stopped.clone()));
+        let http = listener.map(|listener| {
+            let connections_max = config.http.connections_max;
+            HttpServer::serve(listener, app.clone(), connections_max, stopped.clone())
+        });
+        let (broker, recovery) = start_broker(&config, storage).await?;
+        let listeners = start_listeners(&broker, config.listeners).await?;
+        let bound = all_bound(address, &listeners);
+        let rates = Arc::new(Rates::default());
+        let running = Arc::new(Running {
+            broker: broker.clone(),
+            bound: bound.clone(),
+            rates: rates.clone(),
+            registry: registry(&broker, &listeners, &app),
+        });
+        if app.running.set(running).is_err() {
+            unreachable!("a node is started once");
+        }
+        let tidying = tokio::spawn(tidy(broker.clone(), rates, stopped));
+        Ok(Self {
+            broker,
+            listeners,
+            http,
+            app,
+            bound,
+            recovery,
+            stop,
+            tidying,
+        })
+    }
+
+    /// What listens where.
+    pub fn bound(&self) -> &[Bound] {
+        &self.bound
+    }
+
+    /// The token that the REST interface asks for.
+    pub fn token(&self) -> &Secret {
+        &self.app.token
+    }
+
+    /// What was found in the journal.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// The broker, for those who embed a node.
+    pub fn broker(&self) -> &Arc<Broker> {
+        &self.broker
+    }
+
+    /// Stops accepting, lets sessions end for at most `patience`, and closes the journal.
+    pub async fn drain(self, patience: Duration) -> Result<(), JournalFailed> {
+        self.stop.send_replace(true);
+        let http = async {
+            if let Some(http) = self.http {
+                http.drain(patience).await;
+            }
+        };
+        tokio::join!(self.listeners.drain(patience), http);
+        if let Err(error) = self.tidying.await {
+            tracing::error!(%error, "housekeeping broke off");
+        }
+        close_journal(self.broker).await
+    }
+}
+
+fn bind_http(settings: &HttpSettings) -> Result<Option<tokio::net::TcpListener>, StartError> {
+    let Address::At(address) = settings.address else {
+        return Ok(None);
+    };
+    check_bind(address, settings.allow_remote, "http")?;
+    match http::bind(address) {
+        Ok(listener) => Ok(Some(listener)),
+        Err(source) => Err(StartError::Http { address, source }),
+    }
+}
+
+fn new_app(
+    config: &Config,
+    token: Secret,
+    address: Option<SocketAddr>,
+    stopped: watch::Receiver<bool>,
+) -> App {
+    let address = address.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
+    let hosts = AllowedHosts::new(address, &config.http.hosts);
+    App::new(config.data.clone(), token, hosts, stopped)
+}
+
+/// Reading the journal back can take a while, and HTTP must answer meanwhile.
+async fn start_broker(
+    config: &Config,
+    storage: DiskStorage,
+) -> Result<(Arc<Broker>, Recovery), StartError> {
+    let (options, settings) = (config.journal.clone(), config.broker.clone());
+    let started = tokio::task::spawn_blocking(move || {
+        Broker::start(Arc::new(storage), options, settings, Arc::new(SystemClock))
+    });
+    started.await?.map_err(|source| StartError::Broker {
+        folder: config.data.clone(),
+        source,
+    })
+}
+
+/// If a listener cannot start, the journal that was opened is closed in good order.
+async fn start_listeners(
+    broker: &Arc<Broker>,
+    settings: listeners::Settings,
+) -> Result<Listeners, StartError> {
+    match listeners::start(broker.clone(), settings).await {
+        Ok(listeners) => Ok(listeners),
+        Err(error) => {
+            if let Err(failed) = close_journal(broker.clone()).await {
+                tracing::warn!(error = %failed, "the journal was not closed in good order");
+            }
+            Err(error.into())
+        }
+    }
+}
+
+async fn close_journal(broker: Arc<Broker>) -> Result<(), JournalFailed> {
+    let closed = tokio::task::spawn_blocking(move || broker.journal().shutdown()).await;
+    closed.unwrap_or_else(|error| {
+        let reason = format!("closing it broke off: {error}").into();
+        Err(JournalFailed { reason })
+    })
+}
+
+fn all_bound(http: Option<SocketAddr>, listeners: &Listeners) -> Vec<Bound> {
+    let http = http.map(|address| Bound {
+        protocol: "http",
+        transport: "tcp",
+        address,
+    });
+    http.into_iter().chain(listeners.bound().iter().cloned()).collect()
+}
+
+fn registry(broker: &Arc<Broker>, listeners: &Listeners, app: &App) -> Registry {
+    let mut registry = Registry::with_prefix("hivewire");
+    broker.register(&mut registry);
+    listeners.register(&mut registry);
+    app.counters.register(&mut registry);
+    registry.register_collector(Box::new(BrokerCollector(broker.clone())));
+    registry
+}
+
+/// Once a second: forgets names nobody uses, empties old segments, measures rates.
+async fn tidy(broker: Arc<Broker>, rates: Arc<Rates>, mut stopped: watch::Receiver<bool>) {
+    let mut ticks = interval(TIDY_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last = Instant::now();
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = http::stopped(&mut stopped) => return,
+        }
+        let elapsed = last.elapsed();
+        last = Instant::now();
+        let (broker, rates) = (broker.clone(), rates.clone());
+        let tidied = tokio::task::spawn_blocking(move || {
+            broker.tidy();
+            rates.measure(&broker, elapsed);
+        });
+        if let Err(error) = tidied.await {
+            tracing::error!(%error, "housekeeping panicked; it goes on in a second");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What all handlers share.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use broker::Broker;
+use kernel::metrics::{Counter, Registry};
+use listeners::Bound;
+use tokio::sync::{Semaphore, watch};
+
+use super::access::AllowedHosts;
+use super::problem::Problem;
+use crate::rates::Rates;
+use crate::secret::Secret;
+
+/// Bodies of all requests together may take this much memory, in units of [`BUDGET_UNIT_BYTES`].
+const BODIES_BYTES_MAX: usize = 256 << 20;
+/// What one permit of the budget stands for.
+pub(super) const BUDGET_UNIT_BYTES: usize = 1 << 10;
+
+/// What the HTTP side counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HttpCounters {
+    pub requests: Counter,
+    pub refused: Counter,
+    pub connections_refused: Counter,
+}
+
+impl HttpCounters {
+    /// Registers them all.
+    pub fn register(&self, registry: &mut Registry) {
+        let mut counter = |name: &str, help: &str, counter: &Counter| {
+            registry.register(name, help, counter.clone());
+        };
+        counter("http_requests", "Requests over HTTP", &self.requests);
+        counter(
+            "http_requests_refused",
+            "Requests refused because of host, origin or token",
+            &self.refused,
+        );
+        counter(
+            "http_connections_refused",
+            "HTTP connections refused at the limit",
+            &self.connections_refused,
+        );
+    }
+}
+
+/// The HTTP side of a node. It is there before the broker is, to say that it is not ready.
+pub(crate) struct App {
+    pub started: Instant,
+    pub data: PathBuf,
+    pub token: Secret,
+    pub hosts: AllowedHosts,
+    pub counters: HttpCounters,
+    /// Turns true when the node drains.
+    pub stop: watch::Receiver<bool>,
+    pub bodies: Semaphore,
+    pub running: OnceLock<Arc<Running>>,
+}
+
+/// What is there once all listeners are ready.
+pub(crate) struct Running {
+    pub broker: Arc<Broker>,
+    pub bound: Vec<Bound>,
+    pub rates: Arc<Rates>,
+    pub registry: Registry,
+}
+
+impl App {
+    pub fn new(
+        data: PathBuf,
+        token: Secret,
+        hosts: AllowedHosts,
+        stop: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            started: Instant::now(),
+            data,
+            token,
+            hosts,
+            counters: HttpCounters::default(),
+            stop,
+            bodies: Semaphore::new(BODIES_BYTES_MAX / BUDGET_UNIT_BYTES),
+            running: OnceLock::new(),
+        }
+    }
+
+    pub fn is_draining(&self) -> bool {
+        *self.stop.borrow()
+    }
+}
+
+/// Handlers that need the broker ask for it this way, and are not called before it is there.
+pub(super) struct Node(pub Arc<Running>);
+
+impl FromRequestParts<Arc<App>> for Node {
+    type Rejection = Problem;
+
+    async fn from_request_parts(_: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        match app.running.get() {
+            Some(running) => Ok(Self(running.clone())),
+            None => Err(Problem::not_ready("the node is still starting")),
+        }
+    }
+}

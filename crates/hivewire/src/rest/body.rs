@@ -1,0 +1,68 @@
+//! Reading bodies of requests: limited in size, time and memory.
+
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::app::{App, BUDGET_UNIT_BYTES};
+use super::problem::Problem;
+
+/// Room for the largest body of a message in base64, with something around it.
+pub(super) const REQUEST_BYTES_MAX: usize = kernel::limits::BODY_BYTES_MAX / 3 * 4 + (1 << 20);
+/// Requests that only say what to do.
+pub(super) const ORDER_BYTES_MAX: usize = 64 << 10;
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+const BUDGET_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Reads a whole body of at most `bytes_max`.
+pub(super) async fn read(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+) -> Result<Bytes, Problem> {
+    let length = content_length(headers).unwrap_or(bytes_max);
+    let too_large = || Problem::too_large(format!("a body here has at most {bytes_max} bytes"));
+    if length > bytes_max {
+        return Err(too_large());
+    }
+    let permits = length.div_ceil(BUDGET_UNIT_BYTES) as u32;
+    let budget = timeout(BUDGET_TIMEOUT, app.bodies.acquire_many(permits)).await;
+    let Ok(Ok(_permit)) = budget else {
+        return Err(Problem::not_ready("too many large requests at once: try again"));
+    };
+    match timeout(READ_TIMEOUT, to_bytes(body, bytes_max)).await {
+        Err(_) => Err(Problem::too_slow(format!("the body took more than {READ_TIMEOUT:?}"))),
+        Ok(Ok(bytes)) => Ok(bytes),
+        // Without a length in advance, the limit shows only while reading.
+        Ok(Err(_)) if content_length(headers).is_none() => Err(too_large()),
+        Ok(Err(error)) => Err(Problem::bad_request(format!("the body broke off: {error}"))),
+    }
+}
+
+fn content_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Whether the body is JSON, by its content type.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    content_type(headers).is_some_and(|kind| {
+        let kind = kind.split(';').next().unwrap_or_default();
+        kind.trim().eq_ignore_ascii_case("application/json")
+    })
+}
+
+/// The content type, if it is text.
+pub(super) fn content_type(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::CONTENT_TYPE)?.to_str().ok()
+}
+
+/// Reads a body as JSON.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Problem::bad_request(format!("the body is not the JSON expected here: {error}")))
+}

@@ -1,0 +1,88 @@
+//! The REST interface: one file per resource, one line per route in one table.
+
+mod access;
+mod app;
+mod body;
+mod dead;
+mod health;
+mod messages;
+mod metrics;
+mod node;
+mod page;
+mod problem;
+mod queues;
+mod stream;
+mod topics;
+mod views;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::{MethodRouter, delete, get, post};
+
+pub(crate) use self::access::AllowedHosts;
+pub(crate) use self::app::{App, Running};
+use self::problem::Problem;
+
+type Handler = MethodRouter<Arc<App>>;
+
+/// One route.
+pub struct Route {
+    /// The method.
+    pub method: &'static str,
+    /// The path; what stands in braces is a name, percent-encoded.
+    pub path: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    handler: fn() -> Handler,
+}
+
+const fn route(
+    method: &'static str,
+    path: &'static str,
+    summary: &'static str,
+    handler: fn() -> Handler,
+) -> Route {
+    Route {
+        method,
+        path,
+        summary,
+        handler,
+    }
+}
+
+/// All routes there are.
+#[rustfmt::skip]
+pub const ROUTES: &[Route] = &[
+    route("GET", "/", "what this is and where the API is", || get(page::show)),
+    route("GET", "/health", "whether all listeners are ready; needs no token", || get(health::show)),
+    route("GET", "/metrics", "counters and histograms as Prometheus reads them", || get(metrics::show)),
+    route("GET", "/api/v1/node", "version, listeners, data folder, journal", || get(node::show)),
+    route("GET", "/api/v1/queues", "all queues and how they are doing", || get(queues::list)),
+    route("GET", "/api/v1/queues/{name}", "one queue", || get(queues::show)),
+    route("DELETE", "/api/v1/queues/{name}", "ends a queue: its messages go, its subscribers get nothing more", || delete(queues::close)),
+    route("GET", "/api/v1/queues/{name}/messages", "looks at waiting messages without taking them", || get(messages::peek)),
+    route("POST", "/api/v1/queues/{name}/messages", "publishes to a queue", || post(messages::publish_to_queue)),
+    route("GET", "/api/v1/queues/{name}/stream", "takes messages off a queue, one line of JSON each", || get(stream::from_queue)),
+    route("GET", "/api/v1/topics", "all topics and how they are doing", || get(topics::list)),
+    route("GET", "/api/v1/topics/{name}", "one topic", || get(topics::show)),
+    route("POST", "/api/v1/topics/{name}/messages", "publishes to a topic", || post(messages::publish_to_topic)),
+    route("GET", "/api/v1/topics/{name}/stream", "what is published to a topic from now on, one line of JSON each", || get(stream::from_topic)),
+    route("GET", "/api/v1/dead", "the dead letters", || get(dead::list)),
+    route("POST", "/api/v1/dead/replay", "sends dead letters back to where they came from", || post(dead::replay)),
+    route("POST", "/api/v1/dead/purge", "removes dead letters", || post(dead::purge)),
+];
+
+/// All routes behind the checks of host, origin and token.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        router = router.route(route.path, (route.handler)());
+    }
+    router
+        .fallback(async || Problem::not_found("there is nothing at this path: see docs/reference/rest.md"))
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
+        .layer(middleware::from_fn_with_state(app.clone(), access::check))
+        .with_state(app)
+}

@@ -1,0 +1,22 @@
+//! `GET /`: a page for whoever opens the address that `hivewire up` prints.
+
+use axum::http::header;
+use axum::response::IntoResponse;
+
+const PAGE: &str = "<!doctype html>
+<html lang=\"en\">
+<head><meta charset=\"utf-8\"><title>Hivewire</title></head>
+<body>
+<h1>Hivewire</h1>
+<p>A durable message broker runs here.</p>
+<p>Its API is at <code>/api/v1</code>, its metrics at <code>/metrics</code>, its health at
+<code>/health</code>. Send the token as <code>Authorization: Bearer TOKEN</code>.</p>
+<p>On the command line: <code>hivewire queues</code>, <code>hivewire pub NAME MESSAGE</code>,
+<code>hivewire sub NAME</code>.</p>
+</body>
+</html>
+";
+
+pub(super) async fn show() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], PAGE)
+}

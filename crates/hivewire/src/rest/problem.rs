@@ -1,0 +1,162 @@
+//! Errors as problem documents (RFC 9457).
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use broker::{CommitError, PublishError};
+use journal::{AppendError, JournalFailed};
+use serde::Serialize;
+
+/// What went wrong, for people and programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Problem {
+    #[serde(rename = "type")]
+    kind: String,
+    title: &'static str,
+    status: u16,
+    detail: String,
+    /// How many messages of a batch were taken in before this one was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accepted: Option<usize>,
+}
+
+impl Problem {
+    fn new(
+        status: StatusCode,
+        kind: &str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind: format!("urn:hivewire:{kind}"),
+            title,
+            status: status.as_u16(),
+            detail: detail.into(),
+            accepted: None,
+        }
+    }
+
+    pub fn accepted(mut self, messages: usize) -> Self {
+        self.accepted = Some(messages);
+        self
+    }
+
+    /// Adds what to do about it.
+    pub fn hint(mut self, hint: &str) -> Self {
+        self.detail = format!("{}; {hint}", self.detail);
+        self
+    }
+
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        let status = StatusCode::BAD_REQUEST;
+        Self::new(status, "bad-request", "The request cannot be understood", detail)
+    }
+
+    pub fn unauthorized() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "token-needed",
+            "A token is needed",
+            "send the header `Authorization: Bearer TOKEN`; the token lies in the file `token` of the data folder",
+        )
+    }
+
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", "Not from there", detail)
+    }
+
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
+    }
+
+    pub fn method_not_allowed() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method-not-allowed",
+            "Not with this method",
+            "the path exists, but not for this method: see the header Allow",
+        )
+    }
+
+    pub fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", "Not possible here", detail)
+    }
+
+    pub fn too_slow(detail: impl Into<String>) -> Self {
+        let status = StatusCode::REQUEST_TIMEOUT;
+        Self::new(status, "too-slow", "The request took too long", detail)
+    }
+
+    pub fn too_large(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large", detail)
+    }
+
+    pub fn not_ready(detail: impl Into<String>) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(status, "not-ready", "Not ready", detail)
+    }
+
+    pub fn full(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, "full", "No room", detail)
+    }
+
+    /// The outcome is unknown: the message was taken in, and the disk has not confirmed it.
+    pub fn unconfirmed(detail: impl Into<String>) -> Self {
+        let status = StatusCode::GATEWAY_TIMEOUT;
+        Self::new(status, "unconfirmed", "Not confirmed by the disk", detail)
+    }
+
+    pub fn internal(detail: impl Into<String>) -> Self {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Self::new(status, "internal", "Something broke here", detail)
+    }
+}
+
+impl From<AppendError> for Problem {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::DiskFull { .. } => Self::full(error.to_string()),
+            AppendError::TooLarge { .. } => Self::too_large(error.to_string()),
+            AppendError::Failed(failed) => failed.into(),
+            AppendError::NotReady => Self::not_ready("the disk is busy: try again in a moment"),
+        }
+    }
+}
+
+impl From<JournalFailed> for Problem {
+    fn from(error: JournalFailed) -> Self {
+        Self::not_ready(error.to_string())
+    }
+}
+
+impl From<PublishError> for Problem {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::Full { .. } | PublishError::Names(_) => Self::full(error.to_string()),
+            PublishError::Journal(error) => error.into(),
+        }
+    }
+}
+
+impl From<CommitError> for Problem {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Send(error) => error.into(),
+            other => Self::conflict(other.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        let content_type = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, content_type);
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

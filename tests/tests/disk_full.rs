@@ -1,0 +1,183 @@
+//! A full disk and a disk that fails: publishes are refused and say why, reads go on, the broker
+//! resumes by itself; after a failed sync nothing more is acknowledged.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hivewire_tests::hive::Hive;
+use hivewire_tests::lossy_fs::LossyFs;
+use hivewire_tests::oracle::{Log, MessageId, Order, judge};
+use hivewire_tests::poll::wait_until;
+use hivewire_tests::small_disk::SmallDisk;
+use hivewire_tests::stomp_client::{AckMode, Stomp, StompError, TIMEOUT};
+use hivewire_tests::workload::drain;
+
+const QUEUE: &str = "/queue/full";
+const DISK_BYTES: u64 = 384 << 20;
+/// What is left when the disk counts as nearly full.
+const LEFT_BYTES: u64 = 4 << 20;
+const BODY_BYTES: usize = 256 << 10;
+const RESUME_TIMEOUT: Duration = Duration::from_secs(15);
+const DRAINING_CONSUMER: u32 = 99;
+
+/// Publishes numbered durable messages and writes down what became of each.
+struct Publisher {
+    address: SocketAddr,
+    client: Option<Stomp>,
+    log: Log,
+    sequence: u64,
+}
+
+impl Publisher {
+    fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            client: None,
+            log: Log::default(),
+            sequence: 0,
+        }
+    }
+
+    /// Publishes one message; a refusal ends the connection, and the next publish opens another.
+    fn publish(&mut self, body_bytes: usize) -> Result<(), StompError> {
+        self.sequence += 1;
+        let id = MessageId {
+            sender: 1,
+            sequence: self.sequence,
+        };
+        let mut client = match self.client.take() {
+            Some(client) => client,
+            None => Stomp::connect(self.address)?,
+        };
+        self.log.sent(id);
+        client.send_durable(QUEUE, &id.body(body_bytes))?;
+        self.log.acknowledged(id);
+        self.client = Some(client);
+        Ok(())
+    }
+
+    /// Publishes until the broker refuses, at most this many bytes.
+    fn publish_until_refused(&mut self, bytes_max: u64) -> Option<StompError> {
+        let messages = bytes_max / BODY_BYTES as u64;
+        (0..messages).find_map(|_| self.publish(BODY_BYTES).err())
+    }
+}
+
+fn says_disk_full(error: &StompError) -> bool {
+    let text = error.to_string().to_lowercase();
+    matches!(error, StompError::Refused(_)) && (text.contains("full") || text.contains("space"))
+}
+
+#[test]
+fn a_full_disk_refuses_publishes_serves_reads_and_resumes_by_itself() {
+    let disk = SmallDisk::mount(DISK_BYTES).unwrap();
+    eprintln!("the small disk is a {:?}", disk.kind());
+    let hive = Hive::options()
+        .data(disk.path().join("data"))
+        .start()
+        .unwrap();
+    let mut publisher = Publisher::new(hive.stomp_address());
+    publisher.publish(100).unwrap();
+    disk.fill_leaving(LEFT_BYTES).unwrap();
+
+    let refused = publisher.publish_until_refused(2 * DISK_BYTES);
+    let refused = refused.expect("the disk is full and every publish was acknowledged");
+    assert!(
+        says_disk_full(&refused),
+        "the refusal does not say why: {refused}"
+    );
+    let again = publisher.publish(BODY_BYTES).unwrap_err();
+    assert!(
+        says_disk_full(&again),
+        "the second refusal does not say why: {again}"
+    );
+
+    assert!(hive.is_healthy() || http_still_answers(&hive));
+    let mut consumer = Stomp::connect(hive.stomp_address()).unwrap();
+    consumer
+        .subscribe("reader", QUEUE, AckMode::ClientIndividual, &[])
+        .unwrap();
+    for _ in 0..5 {
+        let message = consumer.next_message(TIMEOUT).unwrap();
+        publisher
+            .log
+            .received_body(1, &message.body, message.is_redelivered());
+        consumer.ack_confirmed(&message).unwrap();
+    }
+    consumer.disconnect().unwrap();
+
+    disk.free().unwrap();
+    let resumed = wait_until(RESUME_TIMEOUT, || publisher.publish(BODY_BYTES).is_ok());
+    assert!(resumed, "the broker did not resume after space was freed");
+    let mut log = publisher.log;
+    restart_and_judge(hive, &mut log);
+}
+
+/// A broker with a full disk may call itself unwell, but it has to answer.
+fn http_still_answers(hive: &Hive) -> bool {
+    hivewire_tests::http::request(hive.http_address(), "GET", "/health", &[], b"").is_ok()
+}
+
+fn restart_and_judge(mut hive: Hive, log: &mut Log) {
+    hive.kill9();
+    hive.start_again().unwrap();
+    drain(hive.stomp_address(), QUEUE, DRAINING_CONSUMER, log).unwrap();
+    judge(log, &BTreeSet::new(), Order::Any).assert_clean("after the disk was full");
+}
+
+#[test]
+fn control_on_a_disk_with_space_the_same_publishes_are_acknowledged() {
+    let disk = SmallDisk::mount(4 * DISK_BYTES).unwrap();
+    let hive = Hive::options()
+        .data(disk.path().join("data"))
+        .start()
+        .unwrap();
+    let mut publisher = Publisher::new(hive.stomp_address());
+    let refused = publisher.publish_until_refused(DISK_BYTES / 4);
+    assert!(refused.is_none(), "refused with space left: {refused:?}");
+}
+
+/// Publishes, lets every sync fail for a while, publishes on, and crashes; says how many
+/// messages were acknowledged once syncs had failed, and how many acknowledged ones are gone.
+fn fail_syncs_then_crash(unsafe_sync: bool) -> (u64, usize) {
+    let mut disk = LossyFs::mount().unwrap();
+    let mut options = Hive::options().data(disk.path().join("data"));
+    if unsafe_sync {
+        options = options.variable("HIVEWIRE_UNSAFE_SYNC", "off");
+    }
+    let mut hive = options.start().unwrap();
+    let mut publisher = Publisher::new(hive.stomp_address());
+    for _ in 0..20 {
+        publisher.publish(1000).unwrap();
+    }
+    disk.fail_syncs(true);
+    let mut late = u64::from(publisher.publish(1000).is_ok());
+    // From now on syncs would say "done", but what failed before is gone for good.
+    disk.fail_syncs(false);
+    for _ in 0..20 {
+        late += u64::from(publisher.publish(1000).is_ok());
+    }
+    hive.kill9();
+    disk.crash(late).unwrap();
+    let mut log = publisher.log;
+    hive.start_again().unwrap();
+    drain(hive.stomp_address(), QUEUE, DRAINING_CONSUMER, &mut log).unwrap();
+    (late, judge(&log, &BTreeSet::new(), Order::Any).lost())
+}
+
+#[test]
+fn after_a_failed_sync_nothing_more_is_acknowledged_until_a_restart() {
+    let (late, lost) = fail_syncs_then_crash(false);
+    assert_eq!(late, 0, "messages were acknowledged after a failed sync");
+    assert_eq!(lost, 0);
+}
+
+#[test]
+fn control_a_broker_that_does_not_sync_acknowledges_on_and_loses() {
+    let (late, lost) = fail_syncs_then_crash(true);
+    assert!(
+        late > 0 && lost > 0,
+        "{late} acknowledged late, {lost} lost"
+    );
+}

@@ -1,0 +1,244 @@
+//! A slow consumer harms only itself: the broker's memory stays bounded, its publisher is slowed
+//! or its messages go to disk, and other queues are as quick as before.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hivewire_tests::hive::Hive;
+use hivewire_tests::poll::wait_until;
+use hivewire_tests::stomp_client::{AckMode, Stomp, TIMEOUT};
+use parking_lot::Mutex;
+use rustix::process::Signal;
+
+const SLOW: &str = "/queue/slow";
+const OTHER: &str = "/queue/other";
+const BYTES_TOWARDS_SLOW: u64 = 1 << 30;
+const BODY_BYTES: usize = 64 << 10;
+const MEMORY_BYTES_MAX: u64 = 256 << 20;
+/// How long the publisher may try to get rid of everything; a slowed one will not succeed.
+const PUBLISH_TIME: Duration = Duration::from_secs(30);
+/// A publisher that gets nothing through for so long counts as slowed down.
+const SLOWED_AFTER: Duration = Duration::from_secs(3);
+const WINDOWS: usize = 7;
+const ROUND_TRIPS: usize = 400;
+/// Below this a difference is noise of the machine, not harm.
+const P99_FLOOR: Duration = Duration::from_millis(1);
+const ATTEMPTS: usize = 3;
+
+/// Measuring two brokers at once on two cores would measure each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Sends and receives one message at a time on a queue of its own.
+struct RoundTrips {
+    client: Stomp,
+}
+
+impl RoundTrips {
+    fn new(address: SocketAddr) -> Self {
+        let mut client = Stomp::connect(address).unwrap();
+        client.subscribe("o", OTHER, AckMode::Auto, &[]).unwrap();
+        Self { client }
+    }
+
+    fn window_p99(&mut self) -> Duration {
+        let mut times: Vec<Duration> = (0..ROUND_TRIPS)
+            .map(|_| {
+                let start = Instant::now();
+                self.client.send(OTHER, &[], &[b'x'; 128]).unwrap();
+                self.client.next_message(TIMEOUT).unwrap();
+                start.elapsed()
+            })
+            .collect();
+        times.sort();
+        times[ROUND_TRIPS * 99 / 100]
+    }
+
+    /// The median of several windows' p99, so that one hiccup of the machine does not decide.
+    fn p99(&mut self) -> Duration {
+        let mut windows: Vec<Duration> = (0..WINDOWS).map(|_| self.window_p99()).collect();
+        windows.sort();
+        windows[WINDOWS / 2]
+    }
+}
+
+fn at_most_doubled(before: Duration, during: Duration) -> bool {
+    during <= (before * 2).max(P99_FLOOR)
+}
+
+/// What the publisher towards the slow consumer has got rid of so far.
+#[derive(Default)]
+struct Progress {
+    bytes: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Progress {
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Publishes with receipts until everything is through, time is up or the test says so. A
+/// publisher that is held back, or refused, tries again.
+fn publish(address: SocketAddr, progress: &Progress) {
+    let body = vec![b's'; BODY_BYTES];
+    let end = Instant::now() + PUBLISH_TIME;
+    let go_on = || {
+        let all = progress.bytes.load(Ordering::Relaxed) >= BYTES_TOWARDS_SLOW;
+        !all && !progress.stopped() && Instant::now() < end
+    };
+    while go_on() {
+        let Ok(mut client) = Stomp::connect(address) else {
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        let mut under_way = 0;
+        while go_on() {
+            if under_way < 16 {
+                if client.send_with_receipt(SLOW, &[], &body).is_err() {
+                    break;
+                }
+                under_way += 1;
+                continue;
+            }
+            match client.next_receipt(Duration::from_millis(100)) {
+                Ok(_) => {
+                    under_way -= 1;
+                    let sent = BODY_BYTES as u64;
+                    progress.bytes.fetch_add(sent, Ordering::Relaxed);
+                }
+                Err(error) if error.is_timeout() => {}
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gigabyte_towards_a_stopped_reader_stays_within_the_memory_cap_and_slows_no_other_queue() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let hive = Hive::start().unwrap();
+    let address = hive.stomp_address();
+    let mut round_trips = RoundTrips::new(address);
+    round_trips.p99();
+    let before = round_trips.p99();
+    // Subscribed, and never reads again.
+    let mut stopped_reader = Stomp::connect(address).unwrap();
+    stopped_reader
+        .subscribe("slow", SLOW, AckMode::Auto, &[])
+        .unwrap();
+    let progress = Progress::default();
+    let during = std::thread::scope(|scope| {
+        let publisher = scope.spawn(|| publish(address, &progress));
+        let settled = wait_until(PUBLISH_TIME + TIMEOUT, || {
+            publisher.is_finished() || is_slowed(&progress)
+        });
+        assert!(settled);
+        let during = best_p99(&mut round_trips, before);
+        progress.stop.store(true, Ordering::Relaxed);
+        during
+    });
+    let peak = hive.memory_bytes_peak().unwrap();
+    eprintln!(
+        "{} MiB of 1024 taken; memory peak {} MiB; p99 of the other queue {before:?} before, \
+         {during:?} during",
+        progress.bytes.load(Ordering::Relaxed) >> 20,
+        peak >> 20
+    );
+    assert!(peak < MEMORY_BYTES_MAX, "the broker took {peak} bytes");
+    assert!(
+        at_most_doubled(before, during),
+        "p99 went from {before:?} to {during:?}"
+    );
+}
+
+/// Whether nothing has got through for a while.
+fn is_slowed(progress: &Progress) -> bool {
+    let bytes = progress.bytes.load(Ordering::Relaxed);
+    !wait_until(SLOWED_AFTER, || {
+        progress.bytes.load(Ordering::Relaxed) != bytes
+    })
+}
+
+fn best_p99(round_trips: &mut RoundTrips, before: Duration) -> Duration {
+    let mut best = Duration::MAX;
+    for _ in 0..ATTEMPTS {
+        best = best.min(round_trips.p99());
+        if at_most_doubled(before, best) {
+            break;
+        }
+    }
+    best
+}
+
+#[test]
+fn other_queues_are_as_quick_while_the_publisher_towards_the_stopped_reader_is_at_it() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let hive = Hive::start().unwrap();
+    let address = hive.stomp_address();
+    let mut round_trips = RoundTrips::new(address);
+    // The load is the same before and during; only that the reader stops differs.
+    let before = p99_under_load(&mut round_trips, address, Reader::Reads);
+    let during = p99_under_load(&mut round_trips, address, Reader::Stopped);
+    eprintln!("p99 {before:?} with a reader that reads, {during:?} with one that stopped");
+    assert!(
+        at_most_doubled(before, during),
+        "p99 went from {before:?} to {during:?}"
+    );
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Reader {
+    Reads,
+    Stopped,
+}
+
+fn p99_under_load(round_trips: &mut RoundTrips, address: SocketAddr, reader: Reader) -> Duration {
+    let mut consumer = Stomp::connect(address).unwrap();
+    consumer
+        .subscribe("slow", SLOW, AckMode::Auto, &[])
+        .unwrap();
+    let progress = Progress::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| publish(address, &progress));
+        if reader == Reader::Reads {
+            let progress = &progress;
+            scope.spawn(move || {
+                while !progress.stopped() {
+                    let _ = consumer.next_message(Duration::from_millis(100));
+                }
+            });
+        }
+        let p99 = round_trips.p99();
+        progress.stop.store(true, Ordering::Relaxed);
+        p99
+    })
+}
+
+#[test]
+fn control_a_broker_that_is_held_up_is_found_out() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let hive = Hive::start().unwrap();
+    let mut round_trips = RoundTrips::new(hive.stomp_address());
+    round_trips.p99();
+    let before = round_trips.p99();
+    let stop = AtomicBool::new(false);
+    let during = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                hive.signal(Signal::STOP).unwrap();
+                std::thread::sleep(Duration::from_millis(10));
+                hive.signal(Signal::CONT).unwrap();
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let during = round_trips.p99();
+        stop.store(true, Ordering::Relaxed);
+        during
+    });
+    assert!(
+        !at_most_doubled(before, during),
+        "{before:?} became {during:?} although the broker was held up"
+    );
+}
