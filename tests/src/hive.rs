@@ -91,6 +91,7 @@ fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> HiveError {
 #[derive(Default)]
 pub struct HiveOptions {
     data: Option<PathBuf>,
+    config: Option<String>,
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
 }
@@ -100,6 +101,13 @@ impl HiveOptions {
     #[must_use]
     pub fn data(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data = Some(directory.into());
+        self
+    }
+
+    /// Starts it with a configuration file that holds this text.
+    #[must_use]
+    pub fn config(mut self, text: impl Into<String>) -> Self {
+        self.config = Some(text.into());
         self
     }
 
@@ -125,7 +133,7 @@ impl HiveOptions {
     }
 
     /// Prepares everything, but does not start the broker yet.
-    pub fn prepare(self) -> Result<Hive, HiveError> {
+    pub fn prepare(mut self) -> Result<Hive, HiveError> {
         let directory = tempfile::Builder::new()
             .prefix("hivewire-test-")
             .tempdir()
@@ -134,6 +142,11 @@ impl HiveOptions {
             Some(data) => data,
             None => directory.path().join("data"),
         };
+        if let Some(text) = self.config {
+            let path = directory.path().join("hivewire.toml");
+            fs::write(&path, text).map_err(io_error("write the configuration"))?;
+            self.arguments.extend(["--config".into(), path.into()]);
+        }
         Ok(Hive {
             binary: binary()?,
             data,

@@ -24,6 +24,7 @@
 //!
 //! It keeps no times, owners, links or extended attributes, and needs the right to mount.
 
+mod chance;
 mod content;
 mod fuse;
 mod model;
@@ -40,6 +41,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use tempfile::TempDir;
 
 use crate::poll::wait_until;
+use chance::Chance;
 use model::Model;
 
 /// What the disk writes wholly or not at all.
@@ -182,9 +184,18 @@ impl LossyFs {
     /// synced as `seed` decides, and mounts what is left at the same place. Counting starts
     /// anew. Processes that use the file system must have ended.
     pub fn crash(&mut self, seed: u64) -> Result<Loss, LossyFsError> {
+        self.crash_by(Chance::even(seed))
+    }
+
+    /// The same, but nothing at all is left of what was not synced.
+    pub fn crash_losing_all_unsynced(&mut self) -> Result<Loss, LossyFsError> {
+        self.crash_by(Chance::LoseAll)
+    }
+
+    fn crash_by(&mut self, chance: Chance) -> Result<Loss, LossyFsError> {
         self.cut_power();
         self.unmount()?;
-        let loss = self.model.lock().crash(seed);
+        let loss = self.model.lock().crash(chance);
         self.remount()?;
         Ok(loss)
     }

@@ -141,8 +141,12 @@ impl Log {
 /// What the queue under test promises about order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Each consumer sees each sender's messages in the order they were sent.
+    /// Each consumer sees each sender's messages in the order they were sent. What is marked as
+    /// redelivered may come late.
     PerSender,
+    /// The same, marked or not: only what came before, or was sent again, may come late. It holds
+    /// where a queue has one consumer at a time.
+    PerSenderMarkedToo,
     /// Nothing.
     Any,
 }
@@ -223,8 +227,10 @@ pub fn judge(log: &Log, still_stored: &BTreeSet<MessageId>, order: Order) -> Ver
     violations.extend(missing.map(|id| Violation::Lost(*id)));
     let stored_unsent = still_stored.iter().filter(|id| !log.sends.contains_key(id));
     violations.extend(stored_unsent.map(|id| Violation::NeverSent(*id)));
-    if order == Order::PerSender {
-        violations.extend(inversions(log));
+    match order {
+        Order::PerSender => violations.extend(inversions(log, |_, received| !received.redelivered)),
+        Order::PerSenderMarkedToo => violations.extend(inversions(log, came_first)),
+        Order::Any => {}
     }
     violations.sort();
     Verdict {
@@ -259,13 +265,24 @@ fn unexpected(log: &Log) -> Vec<Violation> {
     violations
 }
 
-/// Pairs that a consumer saw the wrong way round. What is marked, or was sent again, may come
-/// late.
-fn inversions(log: &Log) -> Vec<Violation> {
+/// Whether this is the first time that anybody received this message.
+fn came_first(before: &BTreeSet<MessageId>, received: &Received) -> bool {
+    received.id.is_some_and(|id| !before.contains(&id))
+}
+
+/// Pairs that a consumer saw the wrong way round, among the deliveries that `counts` picks, given
+/// what was received before. What was sent again may come late.
+fn inversions(
+    log: &Log,
+    counts: impl Fn(&BTreeSet<MessageId>, &Received) -> bool,
+) -> Vec<Violation> {
     let mut violations = Vec::new();
+    let mut before = BTreeSet::new();
     let mut newest = BTreeMap::<(u32, u32), MessageId>::new();
-    for received in log.received.iter().filter(|r| !r.redelivered) {
-        let Some(id) = received.id.filter(|id| !log.repeated(*id)) else {
+    for received in &log.received {
+        let counts = counts(&before, received);
+        before.extend(received.id);
+        let Some(id) = received.id.filter(|id| counts && !log.repeated(*id)) else {
             continue;
         };
         let last = newest.entry((received.consumer, id.sender)).or_insert(id);
@@ -373,6 +390,26 @@ mod tests {
                 .violations
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn a_mark_excuses_no_first_delivery_where_order_is_promised_for_marked_ones_too() {
+        let mut log = acknowledged(3);
+        log.received(1, id(2), true);
+        log.received(1, id(3), false);
+        log.received(1, id(2), true);
+        let strictly = |log: &Log| {
+            let verdict = judge(log, &BTreeSet::from([id(1)]), Order::PerSenderMarkedToo);
+            verdict.violations
+        };
+        assert_eq!(strictly(&log), []);
+        log.received(1, id(1), true);
+        let expected = Violation::OutOfOrder {
+            earlier: id(1),
+            later: id(3),
+        };
+        assert_eq!(strictly(&log), [expected]);
+        check(&log, &[], &[]);
     }
 
     #[test]

@@ -138,6 +138,9 @@ fn control_on_a_disk_with_space_the_same_publishes_are_acknowledged() {
     assert!(refused.is_none(), "refused with space left: {refused:?}");
 }
 
+/// Its presence says that the journal has made all the segments that a short test needs.
+const NEXT_SEGMENT: &str = "journal/00000002.journal";
+
 /// Publishes, lets every sync fail for a while, publishes on, and crashes; says how many
 /// messages were acknowledged once syncs had failed, and how many acknowledged ones are gone.
 fn fail_syncs_then_crash(unsafe_sync: bool) -> (u64, usize) {
@@ -151,6 +154,9 @@ fn fail_syncs_then_crash(unsafe_sync: bool) -> (u64, usize) {
     for _ in 0..20 {
         publisher.publish(1000).unwrap();
     }
+    // Otherwise it could be the making of a segment that fails, and not the sync of a message.
+    let made = wait_until(TIMEOUT, || hive.data().join(NEXT_SEGMENT).exists());
+    assert!(made, "the journal made no next segment");
     disk.fail_syncs(true);
     let mut late = u64::from(publisher.publish(1000).is_ok());
     // From now on syncs would say "done", but what failed before is gone for good.
@@ -159,7 +165,7 @@ fn fail_syncs_then_crash(unsafe_sync: bool) -> (u64, usize) {
         late += u64::from(publisher.publish(1000).is_ok());
     }
     hive.kill9();
-    disk.crash(late).unwrap();
+    disk.crash_losing_all_unsynced().unwrap();
     let mut log = publisher.log;
     hive.start_again().unwrap();
     drain(hive.stomp_address(), QUEUE, DRAINING_CONSUMER, &mut log).unwrap();

@@ -1,12 +1,13 @@
 //! An acknowledged durable message survives loss of power, at whatever operation on the disk it
-//! comes.
+//! comes: while messages flow, while segments of the journal are made, emptied and deleted, and
+//! while the broker starts again.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use hivewire_tests::hive::{Hive, HiveError};
-use hivewire_tests::lossy_fs::{Loss, LossyFs};
+use hivewire_tests::hive::Hive;
+use hivewire_tests::lossy_fs::{Loss, LossyFs, Operation};
 use hivewire_tests::oracle::{Log, Order, Verdict, judge};
 use hivewire_tests::poll::wait_until;
 use hivewire_tests::workload::{Production, Workload, drain};
@@ -16,13 +17,21 @@ use parking_lot::Mutex;
 const FLOWING: &str = "/queue/flowing";
 /// Consumed only after the power is back.
 const STORED: &str = "/queue/stored";
-const POINTS: u64 = 200;
+/// The smallest segments there are, so that a short run goes through many.
+const CONFIG: &str = "[journal]\nsegment_bytes = 16384\n";
+const FIRST_SEGMENT: &str = "data/journal/00000001.journal";
+const POINTS_FLOWING: u64 = 150;
+const POINTS_COMPACTING: u64 = 50;
 const POINTS_CONTROL: u64 = 12;
-/// What each producer sends.
-const MESSAGES: u64 = 40;
+/// At every so many points the power goes once more while the broker starts again.
+const TWICE_EVERY: u64 = 3;
+/// A start after a loss takes about so many operations.
+const START_OPERATIONS: u64 = 12;
+/// At every so many points nothing unsynced is left at all.
+const LOSE_ALL_EVERY: u64 = 5;
 const DRAINING_CONSUMER: u32 = 99;
-const START_TIMEOUT: Duration = Duration::from_secs(5);
-const RUN_TIMEOUT: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+const RUN_TIMEOUT: Duration = Duration::from_secs(20);
 /// Each on its own disk; more than the cores that small machines have would only get in the way.
 const WORKERS: usize = 2;
 
@@ -36,72 +45,184 @@ enum Sync {
     Off,
 }
 
+/// What the broker is busy with.
+#[derive(Clone, Copy, Debug)]
+enum Plan {
+    /// Messages come, are consumed, and segments go; then others come and stay.
+    Flowing,
+    /// A few messages stay at the front while many flow past them, until the broker writes them
+    /// again to be rid of the first segment.
+    Compacting,
+}
+
+/// Where the power goes, and which of the possible losses follows.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    plan: Plan,
+    operation: u64,
+    seed: u64,
+}
+
 /// What came of one loss of power.
 struct Outcome {
     verdict: Verdict,
     loss: Loss,
-    /// Operations on the disk until the power went, or until all was done.
+    /// The broker found its journal damaged, and did not start again.
+    refused: bool,
+}
+
+/// What happens on the disk when nothing goes wrong.
+struct Undisturbed {
+    /// Operations until the messages have flowed.
+    flowed: u64,
+    /// Operations in all.
     operations: u64,
 }
 
-/// Publishes and consumes until the power goes at this operation, restarts on what the disk
-/// still holds, and asks the oracle.
-fn lose_power_at(point: Point, sync: Sync) -> Outcome {
-    let mut disk = LossyFs::mount().unwrap();
-    let mut options = Hive::options().data(disk.path().join("data"));
+fn prepare(disk: &LossyFs, sync: Sync) -> Hive {
+    let data = disk.path().join("data");
+    let mut options = Hive::options().data(data).config(CONFIG);
     if let Sync::Off = sync {
         options = options.variable("HIVEWIRE_UNSAFE_SYNC", "off");
     }
-    let mut hive = options.prepare().unwrap();
+    options.prepare().unwrap()
+}
+
+/// Publishes and consumes until the power goes, restarts on what the disk still holds, and asks
+/// the oracle.
+fn lose_power_at(point: Point, sync: Sync) -> Outcome {
+    let mut disk = LossyFs::mount().unwrap();
+    let mut hive = prepare(&disk, sync);
     disk.cut_power_at(point.operation);
-    let mut log = run_until_cut(&mut hive, &disk);
-    hive.kill9();
-    let operations = disk.operations();
-    let loss = disk.crash(point.seed).unwrap();
-    if let Err(error) = hive.start_again() {
-        let files = disk.files();
-        panic!("no restart after {point:?}: {error}\n{files:?}");
-    }
-    for queue in [FLOWING, STORED] {
-        drain(hive.stomp_address(), queue, DRAINING_CONSUMER, &mut log).unwrap();
+    let mut log = Log::default();
+    if start_unless_cut(&mut hive, &disk) {
+        let workload = run_until_cut(point.plan, &hive, &disk);
+        log = workload.stop();
     }
     hive.kill9();
+    let mut loss = crash(&mut disk, point);
+    if let Sync::On = sync
+        && point.seed % TWICE_EVERY == TWICE_EVERY - 1
+    {
+        disk.cut_power_at(1 + point.seed / TWICE_EVERY % START_OPERATIONS);
+        start_unless_cut(&mut hive, &disk);
+        hive.kill9();
+        let again = crash(&mut disk, point);
+        loss.sectors += again.sectors;
+        loss.names += again.names;
+    }
+    let refused = match (hive.start_again(), sync) {
+        (Ok(_), _) => false,
+        (Err(_), Sync::Off) => true,
+        (Err(error), Sync::On) => {
+            panic!("no restart after {point:?}: {error}\n{:?}", disk.files())
+        }
+    };
+    if !refused {
+        for queue in [FLOWING, STORED] {
+            drain(hive.stomp_address(), queue, DRAINING_CONSUMER, &mut log).unwrap();
+        }
+    }
     Outcome {
-        verdict: judge(&log, &BTreeSet::new(), Order::PerSender),
+        verdict: judge(&log, &BTreeSet::new(), Order::PerSenderMarkedToo),
         loss,
-        operations,
+        refused,
     }
 }
 
-fn run_until_cut(hive: &mut Hive, disk: &LossyFs) -> Log {
-    hive.spawn().unwrap();
-    match hive.wait_healthy(START_TIMEOUT) {
-        Ok(()) => {}
-        // A broker that meets the cut while starting has promised nothing to anybody.
-        Err(HiveError::Ended { .. } | HiveError::NotHealthy { .. }) if disk.power_is_cut() => {
-            return Log::default();
-        }
-        Err(error) => panic!("{error}"),
+fn crash(disk: &mut LossyFs, point: Point) -> Loss {
+    if point.seed.is_multiple_of(LOSE_ALL_EVERY) {
+        disk.crash_losing_all_unsynced().unwrap()
+    } else {
+        disk.crash(point.seed).unwrap()
     }
+}
+
+/// Whether the broker is there. One that meets the cut while starting has promised nothing.
+fn start_unless_cut(hive: &mut Hive, disk: &LossyFs) -> bool {
+    hive.spawn().unwrap();
+    wait_until(START_TIMEOUT, || {
+        disk.power_is_cut() || hive.exit_status().is_some() || hive.is_healthy()
+    });
+    if disk.power_is_cut() {
+        return false;
+    }
+    hive.wait_healthy(START_TIMEOUT).unwrap();
+    true
+}
+
+/// Lets messages flow until everything of the plan has happened, or the power goes.
+fn run_until_cut(plan: Plan, hive: &Hive, disk: &LossyFs) -> Workload {
     let mut workload = Workload::new(hive.stomp_address());
-    for (sender, queue) in [(1, FLOWING), (2, STORED)] {
+    flow(plan, &mut workload, hive, disk);
+    if let Plan::Compacting = plan {
+        wait(hive, "the first segment is there for ever", || {
+            disk.power_is_cut() || !disk.path().join(FIRST_SEGMENT).exists()
+        });
+    }
+    workload
+}
+
+fn flow(plan: Plan, workload: &mut Workload, hive: &Hive, disk: &LossyFs) {
+    let produce = |workload: &mut Workload, sender, queue, messages_max| {
         workload.produce(Production {
             window: 2,
             body_bytes_max: 3000,
-            messages_max: MESSAGES,
+            messages_max,
             ..Production::new(sender, queue)
         });
+        wait(hive, "the producer does not get on", || {
+            disk.power_is_cut() || workload.producers_are_done()
+        });
+    };
+    match plan {
+        Plan::Flowing => {
+            workload.consume(1, FLOWING);
+            produce(workload, 1, FLOWING, 40);
+            produce(workload, 2, STORED, 30);
+        }
+        Plan::Compacting => {
+            produce(workload, 1, STORED, 5);
+            workload.consume(1, FLOWING);
+            produce(workload, 2, FLOWING, 60);
+        }
     }
-    workload.consume(1, FLOWING);
-    let ended = wait_until(RUN_TIMEOUT, || {
-        disk.power_is_cut() || (workload.producers_are_done() && workload.received() >= MESSAGES)
+}
+
+fn wait(hive: &Hive, problem: &str, condition: impl FnMut() -> bool) {
+    let ended = wait_until(RUN_TIMEOUT, condition);
+    assert!(ended, "{problem}; the broker said:\n{}", hive.log());
+}
+
+/// A run without loss of power, which must go through everything that the points are to meet.
+fn undisturbed(plan: Plan, sync: Sync) -> Undisturbed {
+    let disk = LossyFs::mount().unwrap();
+    let mut hive = prepare(&disk, sync);
+    assert!(start_unless_cut(&mut hive, &disk));
+    let mut workload = Workload::new(hive.stomp_address());
+    flow(plan, &mut workload, &hive, &disk);
+    let flowed = disk.operations();
+    wait(&hive, "no segment was ever deleted", || {
+        !disk.path().join(FIRST_SEGMENT).exists()
     });
-    assert!(
-        ended,
-        "the run did not end; the broker said:\n{}",
-        hive.log()
-    );
-    workload.stop()
+    drop(workload);
+    let counts = disk.operation_counts();
+    let operations = disk.operations();
+    eprintln!("{plan:?}: {operations} operations, {flowed} of them until all had flowed; {counts:?}");
+    let (made, deleted) = (counts[&Operation::Rename], counts[&Operation::Remove]);
+    assert!(made >= 5, "only {made} segments were made");
+    assert!(deleted >= 1, "no segment was deleted");
+    Undisturbed { flowed, operations }
+}
+
+/// Points spread evenly over a range of operations.
+fn spread(plan: Plan, count: u64, from: u64, to: u64) -> Vec<Point> {
+    let point = |index| Point {
+        plan,
+        operation: from + index * (to - from) / count,
+        seed: index,
+    };
+    (0..count).map(point).collect()
 }
 
 /// Runs these points, spread over two workers, and gives each outcome to `check`.
@@ -118,33 +239,19 @@ fn run_points(points: &[Point], sync: Sync, check: impl Fn(Point, Outcome) + std
     });
 }
 
-/// Where the power goes, and which of the possible losses follows.
-#[derive(Clone, Copy, Debug)]
-struct Point {
-    operation: u64,
-    seed: u64,
-}
-
-/// Points from the first operation to a little past the last one of an undisturbed run.
-fn points(count: u64, sync: Sync) -> Vec<Point> {
-    let undisturbed = Point {
-        operation: u64::MAX,
-        seed: 0,
-    };
-    let whole = lose_power_at(undisturbed, sync).operations;
-    let last = whole + whole / 20;
-    let point = |index| Point {
-        operation: 1 + index * last / count,
-        seed: index,
-    };
-    (0..count).map(point).collect()
-}
-
 #[test]
 fn no_acknowledged_message_is_lost_wherever_the_power_goes() {
     let _alone = ONE_AT_A_TIME.lock();
     let start = Instant::now();
-    let points = points(POINTS, Sync::On);
+    let flowing = undisturbed(Plan::Flowing, Sync::On).operations;
+    let mut points = spread(Plan::Flowing, POINTS_FLOWING, 1, flowing + flowing / 20);
+    let compacting = undisturbed(Plan::Compacting, Sync::On);
+    points.extend(spread(
+        Plan::Compacting,
+        POINTS_COMPACTING,
+        compacting.flowed - compacting.flowed / 10,
+        compacting.operations + 5,
+    ));
     let (acknowledged, dropped) = (AtomicU64::new(0), AtomicU64::new(0));
     run_points(&points, Sync::On, |point, outcome| {
         outcome.verdict.assert_clean(&format!("{point:?}"));
@@ -154,30 +261,38 @@ fn no_acknowledged_message_is_lost_wherever_the_power_goes() {
     });
     let (acknowledged, dropped) = (acknowledged.into_inner(), dropped.into_inner());
     eprintln!(
-        "{POINTS} points up to operation {:?} in {:?}: {acknowledged} acknowledged, 0 lost, while \
-         the disk dropped {dropped} sectors and names",
-        points.last().map(|point| point.operation),
+        "{} points in {:?}: {acknowledged} acknowledged, 0 lost, while the disk dropped {dropped} \
+         sectors and names",
+        points.len(),
         start.elapsed()
     );
     assert!(
-        acknowledged > POINTS,
+        acknowledged > points.len() as u64,
         "the runs acknowledged next to nothing"
     );
     assert!(
-        dropped > 0,
-        "the disk never dropped anything: nothing was tested"
+        dropped > points.len() as u64,
+        "the disk dropped next to nothing: little was tested"
     );
 }
 
 #[test]
 fn control_without_syncing_the_oracle_finds_loss() {
     let _alone = ONE_AT_A_TIME.lock();
-    let points = points(POINTS_CONTROL, Sync::Off);
-    let lost = AtomicU64::new(0);
+    let operations = undisturbed(Plan::Flowing, Sync::Off).operations;
+    let points = spread(Plan::Flowing, POINTS_CONTROL, 1, operations);
+    let (lost, refused) = (AtomicU64::new(0), AtomicU64::new(0));
     run_points(&points, Sync::Off, |_, outcome| {
-        lost.fetch_add(outcome.verdict.lost() as u64, Ordering::Relaxed);
+        // A broker that finds its journal damaged says so, and serves nothing.
+        refused.fetch_add(u64::from(outcome.refused), Ordering::Relaxed);
+        if !outcome.refused {
+            lost.fetch_add(outcome.verdict.lost() as u64, Ordering::Relaxed);
+        }
     });
-    let lost = lost.into_inner();
-    eprintln!("without syncing {lost} acknowledged messages were lost");
+    let (lost, refused) = (lost.into_inner(), refused.into_inner());
+    eprintln!(
+        "without syncing {lost} acknowledged messages were lost without a word, and {refused} of \
+         {POINTS_CONTROL} journals were found damaged"
+    );
     assert!(lost > 0, "nothing was lost although nothing was synced");
 }

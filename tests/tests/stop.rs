@@ -27,7 +27,7 @@ fn stop_and_judge(durability: Durability) -> Verdict {
     assert!(status.success(), "ended with {status}: {}", hive.log());
     hive.start_again().unwrap();
     drain(hive.stomp_address(), QUEUE, DRAINING_CONSUMER, &mut log).unwrap();
-    judge(&log, &BTreeSet::new(), Order::PerSender)
+    judge(&log, &BTreeSet::new(), Order::PerSenderMarkedToo)
 }
 
 #[test]

@@ -262,7 +262,7 @@ impl Broker {
     /// Housekeeping, to be called about once a second from a thread that may wait for the disk:
     /// forgets names that nobody uses and empties old segments that hold little.
     pub fn tidy(&self) {
-        self.shared.settle_again();
+        self.shared.write_again();
         self.forget_unused_names();
         self.compact();
     }

@@ -261,7 +261,13 @@ impl Broker {
                 }
             }
         };
-        Ok(Some(self.shared.append(hint, keepers, write)?))
+        let stored = self.shared.journal.append_many(|appender| {
+            if keepers > 0 {
+                appender.check_ready()?;
+            }
+            appender.append_with(hint, keepers, |buffer| write(&mut RecordWriter(buffer)))
+        })??;
+        Ok(Some(stored))
     }
 
     fn apply_consumed(&self, consumed: &Consumed<'_>, locked: &mut Locked<'_>) {

@@ -105,10 +105,13 @@ impl Broker {
     }
 
     /// Sends the dead letters that fit back to where they came from; says how many went. Each
-    /// moves in one step, so none is lost or doubled.
+    /// moves in one step, so none is lost or doubled. It waits for the disk, so it is for a thread
+    /// that may.
     pub fn replay_dead(&self, filter: &DeadFilter) -> Result<usize, CommitError> {
         let mut replayed = 0;
         self.each_dead(filter, |letter| {
+            // Many letters may be more than the journal takes at once.
+            self.shared.wait_until_ready();
             replayed += usize::from(self.replay_one(&letter)?);
             Ok(true)
         })?;

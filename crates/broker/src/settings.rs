@@ -90,12 +90,45 @@ impl Default for TopicSettings {
 
 /// Settings for queues whose name fits a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "FlatRule")]
 pub struct QueueRule {
     /// The name of a queue; a `*` at its end stands for any rest.
     pub name: String,
     /// The settings of these queues.
     #[serde(flatten)]
     pub settings: QueueSettings,
+}
+
+/// A rule as it stands in the configuration: with all fields side by side, because a flattened
+/// struct would take unknown ones without a word.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FlatRule {
+    name: String,
+    durability: Option<Durability>,
+    messages_max: Option<u64>,
+    bytes_max: Option<u64>,
+    memory_bytes_max: Option<usize>,
+    when_full: Option<WhenFull>,
+    tries_max: Option<u32>,
+}
+
+impl From<FlatRule> for QueueRule {
+    fn from(flat: FlatRule) -> Self {
+        let default = QueueSettings::default();
+        let settings = QueueSettings {
+            durability: flat.durability.unwrap_or(default.durability),
+            messages_max: flat.messages_max.unwrap_or(default.messages_max),
+            bytes_max: flat.bytes_max.unwrap_or(default.bytes_max),
+            memory_bytes_max: flat.memory_bytes_max.unwrap_or(default.memory_bytes_max),
+            when_full: flat.when_full.unwrap_or(default.when_full),
+            tries_max: flat.tries_max.unwrap_or(default.tries_max),
+        };
+        Self {
+            name: flat.name,
+            settings,
+        }
+    }
 }
 
 impl QueueRule {

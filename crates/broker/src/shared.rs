@@ -1,4 +1,9 @@
 //! What all queues and topics of a broker have in common.
+//!
+//! Locks, in the order in which they are taken: a bucket; queues in the order of their ranks, the
+//! dead letters last; the lists of what is held or could not be written; a topic; an outbox; the
+//! journal. The maps of names are taken alone, and nothing waits for a queue while they are locked
+//! for writing: only queues that nobody else holds are looked into.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +16,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::runtime::Handle;
 
 use crate::counters::Counters;
-use crate::queue::{Publication, Queue, Settled};
+use crate::queue::{Publication, Queue, Settled, Unburied};
 use crate::records::RecordWriter;
 use crate::settings::Settings;
 use crate::topic::Topic;
@@ -23,8 +28,8 @@ pub(crate) struct HeldTopic {
     pub until: Position,
 }
 
-/// How many ids stand in one record at most.
-const SETTLED_PER_RECORD: usize = 64 << 10;
+/// How many ids stand in one record at most, so that it is not too long for any journal.
+const SETTLED_PER_RECORD: usize = 1_024;
 
 /// How many acknowledgements wait for a journal that takes none at the moment.
 const UNSETTLED_MAX: usize = 1 << 20;
@@ -45,7 +50,14 @@ pub(crate) struct Shared {
     held_topics: Mutex<VecDeque<HeldTopic>>,
     /// Acknowledgements that the journal could not take yet.
     unsettled: Mutex<Vec<(Name, Vec<Settled>)>>,
+    /// Dead letters that the journal could not take yet.
+    unburied: Mutex<Vec<Unburied>>,
     dead_letters: RwLock<Option<Arc<Queue>>>,
+}
+
+/// Whether the same can be tried again later.
+pub(crate) fn is_passing(error: &AppendError) -> bool {
+    matches!(error, AppendError::NotReady | AppendError::DiskFull { .. })
 }
 
 impl Shared {
@@ -65,6 +77,7 @@ impl Shared {
             held: Mutex::default(),
             held_topics: Mutex::default(),
             unsettled: Mutex::default(),
+            unburied: Mutex::default(),
             dead_letters: RwLock::default(),
         }
     }
@@ -157,7 +170,7 @@ impl Shared {
         let mut unsettled = self.unsettled.lock();
         let waiting: usize = unsettled.iter().map(|(_, settled)| settled.len()).sum();
         let has_room = waiting + settled.len() <= UNSETTLED_MAX;
-        if has_room && !matches!(error, AppendError::Failed(_)) {
+        if has_room && is_passing(error) {
             match unsettled.last_mut().filter(|(name, _)| name == queue) {
                 Some((_, list)) => list.extend_from_slice(settled),
                 None => unsettled.push((queue.clone(), settled.to_vec())),
@@ -170,8 +183,16 @@ impl Shared {
         );
     }
 
-    /// Writes the acknowledgements that the journal could not take before.
-    pub fn settle_again(&self) {
+    /// Stores a dead letter when the journal takes something again.
+    pub fn bury_later(&self, unburied: Unburied) {
+        let mut waiting = self.unburied.lock();
+        if waiting.len() < UNSETTLED_MAX {
+            waiting.push(unburied);
+        }
+    }
+
+    /// Writes what the journal could not take before.
+    pub fn write_again(&self) {
         if !self.journal.is_ready() {
             return;
         }
@@ -179,10 +200,15 @@ impl Shared {
         for (queue, settled) in unsettled {
             self.settle(&queue, settled.iter().copied());
         }
+        let mut unburied = std::mem::take(&mut *self.unburied.lock());
+        if let Some(dead) = self.dead_letters() {
+            unburied.retain(|unburied| !dead.bury_again(unburied));
+            self.unburied.lock().append(&mut unburied);
+        }
     }
 
     /// These records are needed by one less.
-    fn release(&self, positions: impl Iterator<Item = Position>) {
+    pub fn release(&self, positions: impl Iterator<Item = Position>) {
         let mut run: Option<(Position, u32)> = None;
         for position in positions {
             run = match run {
@@ -251,6 +277,6 @@ impl Shared {
             queue.synced();
         }
         self.release_topics(self.held_topics.lock());
-        self.settle_again();
+        self.write_again();
     }
 }

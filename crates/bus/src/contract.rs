@@ -40,7 +40,8 @@ pub trait Bus: Send + Sync {
     /// What the engine promises.
     fn capabilities(&self) -> Capabilities;
 
-    /// Makes a queue with these settings, or changes those that its engine lets change.
+    /// Makes a queue with these settings, or changes those that its engine lets change. Every
+    /// process that uses a queue declares it alike.
     async fn declare(
         &self,
         queue: &Name,

@@ -12,7 +12,7 @@
 //! use kernel::{Destination, Message, Name};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let storage = Arc::new(MemoryStorage::default());
+//! let storage = Arc::new(MemoryStorage::new(1));
 //! let (broker, _) =
 //!     Broker::start(storage, Options::default(), Settings::default(), Arc::new(SystemClock))?;
 //! let bus: Arc<dyn Bus> = Arc::new(EmbeddedBus::new(broker));

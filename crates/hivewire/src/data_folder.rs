@@ -82,18 +82,24 @@ pub fn open(folder: &Path) -> Result<DiskStorage, DataError> {
     })
 }
 
+/// Makes missing folders one by one and syncs each one's parent: otherwise loss of power could
+/// take the whole folder away, with all that was acknowledged.
 fn make(folder: &Path) -> Result<(), DataError> {
     if folder.is_dir() {
         return Ok(());
     }
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(FOLDER_MODE);
-    builder.create(folder).map_err(failed("make", folder))?;
-    // Otherwise loss of power could take the folder away with all that was acknowledged.
     let parent = match folder.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    make(parent)?;
+    match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
+        // Another process was faster; the lock decides which of us goes on.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(failed("make", folder)(error));
+        }
+        _ => {}
+    }
     sync_folder(parent)
 }
 
@@ -171,7 +177,7 @@ mod tests {
     #[test]
     fn the_token_is_made_once_and_only_its_owner_may_read_it() {
         let directory = tempfile::tempdir().unwrap();
-        let folder = directory.path().join("data");
+        let folder = directory.path().join("deeper/data");
         let _storage = open(&folder).unwrap();
         let first = token(&folder).unwrap();
         assert_eq!(mode(&folder), 0o700);
@@ -198,7 +204,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let _held = open(directory.path()).unwrap();
         let error = open(directory.path()).unwrap_err().to_string();
-        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
-        assert!(error.contains(&directory.path().display().to_string()), "{error}");
+        assert!(
+            error.contains(&format!("process {}", std::process::id())),
+            "{error}"
+        );
+        assert!(
+            error.contains(&directory.path().display().to_string()),
+            "{error}"
+        );
     }
 }

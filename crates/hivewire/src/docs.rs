@@ -1,3 +1,214 @@
-//! stub
-pub(crate) fn cli() -> String { String::new() }
-pub(crate) fn configuration() -> String { String::new() }
+//! Pages of the reference that are printed rather than written, so that they stay true.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::commands::command_line;
+use crate::config::known_keys;
+use crate::exit::Exit;
+
+/// The reference of the command line.
+pub(crate) fn cli() -> String {
+    let command = command_line();
+    let mut page = String::from(
+        "# Command line\n\n\
+         Printed by `hivewire internal-docs cli`; a test compares.\n\n\
+         Every command takes these options:\n\n",
+    );
+    help(
+        &mut page,
+        command.clone().disable_help_subcommand(true),
+        "hivewire",
+    );
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        section(&mut page, sub, "hivewire", 2);
+    }
+    exit_codes(&mut page);
+    page
+}
+
+fn section(page: &mut String, command: &clap::Command, parent: &str, level: usize) {
+    let name = format!("{parent} {}", command.get_name());
+    let _ = write!(page, "\n{} `{name}`\n\n", "#".repeat(level));
+    help(page, command.clone(), &name);
+    for sub in command.get_subcommands() {
+        section(page, sub, &name, level + 1);
+    }
+}
+
+fn help(page: &mut String, command: clap::Command, name: &str) {
+    let mut command = command
+        .bin_name(name)
+        .disable_help_subcommand(true)
+        // Not what happens to be set where this is printed.
+        .mut_args(|argument| argument.hide_env_values(true));
+    let text = command.render_help().to_string();
+    page.push_str("```text\n");
+    for line in text.trim_end().lines() {
+        page.push_str(line.trim_end());
+        page.push('\n');
+    }
+    page.push_str("```\n");
+}
+
+fn exit_codes(page: &mut String) {
+    page.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
+    for (exit, meaning) in [
+        (Exit::Done, "done"),
+        (Exit::Failed, "failed; the reason is on standard error"),
+        (
+            Exit::Usage,
+            "the command line or the configuration is wrong",
+        ),
+        (
+            Exit::TimedOut,
+            "`sub` got fewer messages than `--count` before its `--timeout`",
+        ),
+        (
+            Exit::Interrupted,
+            "a second signal ended `up` before it had drained",
+        ),
+    ] {
+        let _ = writeln!(page, "| {} | {meaning} |", exit.code());
+    }
+}
+
+/// The reference of the configuration.
+pub(crate) fn configuration() -> String {
+    let mut page = String::from(INTRODUCTION);
+    page.push_str("| key | default | meaning |\n|---|---|---|\n");
+    for key in known_keys() {
+        let default = match &key.default {
+            Value::Null => "must be given".to_owned(),
+            default => format!("`{default}`"),
+        };
+        let meaning = meaning_of(&key.path).unwrap_or_default();
+        let _ = writeln!(page, "| `{}` | {default} | {meaning} |", key.path);
+    }
+    page.push_str(EXAMPLE);
+    page
+}
+
+const INTRODUCTION: &str = "# Configuration
+
+Printed by `hivewire internal-docs configuration`; a test compares.
+
+`hivewire up` reads `hivewire.toml` from the current folder if it is there, or the file named
+with `--config`. Flags win over the file. A key that does not exist is an error that names its
+line and the nearest key there is.
+
+`[[users]]` and `[[broker.queues]]` are lists: one such section for each user and each rule.
+The first rule whose `name` fits a queue decides about it; a `*` at its end stands for any rest.
+
+";
+
+const EXAMPLE: &str = "
+The environment variable `HIVEWIRE_UNSAFE_SYNC=off` switches syncing off. It is for tests that
+must see loss: with it, loss of power loses acknowledged messages.
+
+An example:
+
+```toml
+data = \"/var/lib/hivewire\"
+
+[http]
+address = \"127.0.0.1:8080\"
+
+[gamq]
+address = \"off\"
+
+[[broker.queues]]
+name = \"orders.*\"
+durability = \"durable\"
+messages_max = 100000
+when_full = \"oldest-to-dead-letters\"
+```
+";
+
+fn meaning_of(path: &str) -> Option<&'static str> {
+    let found = MEANINGS.iter().find(|(key, _)| *key == path);
+    found.map(|(_, meaning)| *meaning)
+}
+
+#[rustfmt::skip]
+const MEANINGS: &[(&str, &str)] = &[
+    ("data", "the folder for journal and token"),
+    ("allow_remote", "lets STOMP and gamq listen where other machines can reach them, although nothing is encrypted"),
+    ("connections_max", "STOMP and gamq connections at a time"),
+    ("users", "who may connect; as long as nobody stands here, anyone on this machine may"),
+    ("users.name", "the login"),
+    ("users.password", "the passcode"),
+    ("http.address", "where HTTP listens, or `off`"),
+    ("http.allow_remote", "lets HTTP listen where other machines can reach it, although nothing is encrypted"),
+    ("http.hosts", "further names in the Host header that are ours, such as that of a proxy"),
+    ("http.connections_max", "HTTP connections at a time"),
+    ("stomp.address", "where STOMP listens, or `off`"),
+    ("stomp.body_bytes_max", "the largest body of a frame"),
+    ("stomp.headers_bytes_max", "all headers of a frame together"),
+    ("stomp.headers_max", "headers in a frame"),
+    ("stomp.handshake_seconds_max", "time from connecting to the end of the CONNECT frame"),
+    ("stomp.frame_seconds_max", "time for one frame"),
+    ("stomp.subscriptions_max", "subscriptions of a connection"),
+    ("stomp.transactions_max", "open transactions of a connection"),
+    ("stomp.transaction_bytes_max", "what all open transactions of a connection may hold"),
+    ("stomp.prefetch_messages", "messages that a client with its own acknowledgements gets before it must answer, unless it says `prefetch-count`"),
+    ("stomp.heart_beat_send_ms", "the shortest time between heart-beats that we promise"),
+    ("stomp.heart_beat_want_ms", "how often we want to hear from a client that can send heart-beats"),
+    ("gamq.address", "where gamq listens, on TCP and UDP, or `off`"),
+    ("gamq.allow_anonymous", "allows gamq although users are defined: it has no way to log in"),
+    ("gamq.body_bytes_max", "the largest body"),
+    ("gamq.line_bytes_max", "the longest command line"),
+    ("gamq.line_seconds_max", "time for one command line"),
+    ("gamq.body_seconds_max", "time for one message"),
+    ("gamq.subscriptions_max", "subscriptions of a connection"),
+    ("gamq.datagram_senders_max", "senders of datagrams remembered at a time"),
+    ("gamq.datagram_idle_seconds_max", "a sender of datagrams silent for so long is forgotten"),
+    ("gamq.datagram_buffer_bytes", "the receive buffer asked for, so that bursts of datagrams are not lost"),
+    ("broker.memory_bytes_max", "bytes of messages that all queues together keep in memory; beyond it new ones wait on disk"),
+    ("broker.names_max", "how many queues, and how many topics, there may be"),
+    ("broker.idle_seconds_max", "a queue or topic without messages and subscribers is forgotten after that time"),
+    ("broker.bucket_bytes_max", "what one bucket's state may take"),
+    ("broker.buckets_max", "how many buckets there may be"),
+    ("broker.topics.memory_bytes_max", "bytes a topic keeps for subscribers that lag; beyond it these miss the oldest, which is counted"),
+    ("broker.topics.tries_max", "after so many failed tries a message goes to the dead letters"),
+    ("broker.queues", "rules for queues by name"),
+    ("broker.queues.name", "the name of a queue; a `*` at its end stands for any rest"),
+    ("broker.queues.durability", "`by-message`: the sender decides; `durable`: always stored; `transient`: never"),
+    ("broker.queues.messages_max", "messages that may wait or be unacknowledged"),
+    ("broker.queues.bytes_max", "bytes of messages that may wait or be unacknowledged"),
+    ("broker.queues.memory_bytes_max", "bytes of it kept in memory; the rest waits on disk"),
+    ("broker.queues.when_full", "`refuse` the new message, or `oldest-to-dead-letters`"),
+    ("broker.queues.tries_max", "after so many failed tries a message goes to the dead letters"),
+    ("journal.segment_bytes", "the size of a segment file, a multiple of 512"),
+    ("journal.sync", "`fdatasync`: an acknowledgement waits for the disk; `off`: it does not, and loss of power loses messages"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_a_meaning_and_every_meaning_a_key() {
+        let keys: Vec<String> = known_keys().into_iter().map(|key| key.path).collect();
+        for key in &keys {
+            assert!(
+                meaning_of(key).is_some(),
+                "`{key}` needs a meaning in docs.rs"
+            );
+        }
+        for (key, _) in MEANINGS {
+            assert!(
+                keys.iter().any(|known| known == key),
+                "there is no key `{key}` any more"
+            );
+        }
+    }
+
+    #[test]
+    fn the_example_is_a_configuration() {
+        let (_, example) = EXAMPLE.split_once("```toml\n").unwrap();
+        let (example, _) = example.split_once("```").unwrap();
+        crate::config::ConfigFile::parse(std::path::Path::new("example"), example).unwrap();
+    }
+}

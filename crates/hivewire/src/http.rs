@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use crate::rest::{self, App};
 
 /// Also how long an idle connection is kept.
-const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(8);
 const HEADERS_MAX: usize = 100;
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 const BACKLOG: u32 = 1_024;
@@ -64,7 +64,10 @@ impl HttpServer {
         };
         let all = async { while connections.join_next().await.is_some() {} };
         if timeout(patience, all).await.is_err() {
-            tracing::warn!(connections = connections.len(), "cutting HTTP connections off");
+            tracing::warn!(
+                connections = connections.len(),
+                "cutting HTTP connections off"
+            );
             connections.shutdown().await;
         }
     }
@@ -137,4 +140,41 @@ fn tune(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(PEER_TIMEOUT))?;
     socket.set_tcp_user_timeout(Some(PEER_TIMEOUT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rest::AllowedHosts;
+    use crate::secret::Secret;
+
+    /// What a node answers before its broker is there.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn before_the_listeners_are_ready_health_says_so() {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let hosts = AllowedHosts::new(address, &[]);
+        let token = Secret::new("0123456789abcdef");
+        let app = Arc::new(App::new("data".into(), token, hosts, stopped.clone()));
+        let server = HttpServer::serve(listener, app, 10, stopped);
+        let asked = tokio::task::spawn_blocking(move || {
+            let config = ureq::Agent::config_builder().http_status_as_error(false);
+            let agent: ureq::Agent = config.build().into();
+            ["health", "api/v1/queues"].map(|path| {
+                let request = agent.get(format!("http://{address}/{path}"));
+                let request = request.header("Authorization", "Bearer 0123456789abcdef");
+                let mut answer = request.call().unwrap();
+                let text = answer.body_mut().read_to_string().unwrap();
+                (answer.status().as_u16(), text)
+            })
+        });
+        let [health, queues] = asked.await.unwrap();
+        assert_eq!(health.0, 503);
+        assert!(health.1.contains("starting"), "{}", health.1);
+        assert_eq!(queues.0, 503);
+        assert!(queues.1.contains("urn:hivewire:not-ready"), "{}", queues.1);
+        stop.send_replace(true);
+        server.drain(Duration::from_secs(5)).await;
+    }
 }

@@ -16,8 +16,9 @@ pub enum LogFormat {
 
 /// Starts logging what `filter` lets through.
 pub fn start(filter: &str, format: LogFormat) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(filter)
-        .with_context(|| format!("`{filter}` is no log filter: try `info` or `warn,broker=debug`"))?;
+    let filter = EnvFilter::try_new(filter).with_context(|| {
+        format!("`{filter}` is no log filter: try `info` or `warn,broker=debug`")
+    })?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

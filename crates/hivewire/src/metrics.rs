@@ -24,8 +24,18 @@ impl Collector for BrokerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_journal(&mut encoder)?;
         let queues = self.0.queues();
-        gauge(&mut encoder, "queues", "Queues there are", queues.len() as u64)?;
-        gauge(&mut encoder, "topics", "Topics there are", self.0.topics().len() as u64)?;
+        gauge(
+            &mut encoder,
+            "queues",
+            "Queues there are",
+            queues.len() as u64,
+        )?;
+        gauge(
+            &mut encoder,
+            "topics",
+            "Topics there are",
+            self.0.topics().len() as u64,
+        )?;
         let shown = &queues[..queues.len().min(QUEUES_MAX)];
         for family in QUEUE_FAMILIES {
             family.encode(&mut encoder, shown)?;
@@ -39,26 +49,73 @@ impl BrokerCollector {
         let journal = self.0.journal();
         let counters = journal.counters();
         for (name, help, value) in [
-            ("journal_syncs", "Batches written and synced", counters.syncs),
-            ("journal_records", "Records appended", counters.appended_records),
-            ("journal_record_bytes", "Bytes of appended records", counters.appended_bytes),
-            ("journal_written_bytes", "Bytes written, with headers and filling", counters.written_bytes),
-            ("journal_segments_created", "Segments made", counters.segments_created),
-            ("journal_segments_deleted", "Segments deleted", counters.segments_deleted),
+            (
+                "journal_syncs",
+                "Batches written and synced",
+                counters.syncs,
+            ),
+            (
+                "journal_records",
+                "Records appended",
+                counters.appended_records,
+            ),
+            (
+                "journal_record_bytes",
+                "Bytes of appended records",
+                counters.appended_bytes,
+            ),
+            (
+                "journal_written_bytes",
+                "Bytes written, with headers and filling",
+                counters.written_bytes,
+            ),
+            (
+                "journal_segments_created",
+                "Segments made",
+                counters.segments_created,
+            ),
+            (
+                "journal_segments_deleted",
+                "Segments deleted",
+                counters.segments_deleted,
+            ),
         ] {
             let counter = ConstCounter::new(value);
-            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+            counter.encode(encoder.encode_descriptor(
+                name,
+                help,
+                None,
+                counter.metric_type(),
+            )?)?;
         }
         let seconds = ConstCounter::new(counters.sync_time.as_secs_f64());
         let help = "Time spent in syncs";
         let kind = seconds.metric_type();
         seconds.encode(encoder.encode_descriptor("journal_sync_seconds", help, None, kind)?)?;
         let segments = journal.segments();
-        let bytes = segments.iter().map(|segment| u64::from(segment.bytes)).sum();
-        gauge(encoder, "journal_segments", "Segments in use", segments.len() as u64)?;
+        let bytes = segments
+            .iter()
+            .map(|segment| u64::from(segment.bytes))
+            .sum();
+        gauge(
+            encoder,
+            "journal_segments",
+            "Segments in use",
+            segments.len() as u64,
+        )?;
         gauge(encoder, "journal_bytes", "Bytes of segments in use", bytes)?;
-        gauge(encoder, "journal_failed", "1 if the journal has stopped", u64::from(journal.failure().is_some()))?;
-        gauge(encoder, "memory_bytes", "Bytes of waiting messages in memory", self.0.memory_bytes() as u64)
+        gauge(
+            encoder,
+            "journal_failed",
+            "1 if the journal has stopped",
+            u64::from(journal.failure().is_some()),
+        )?;
+        gauge(
+            encoder,
+            "memory_bytes",
+            "Bytes of waiting messages in memory",
+            self.0.memory_bytes() as u64,
+        )
     }
 }
 

@@ -216,7 +216,9 @@ fn all_bound(http: Option<SocketAddr>, listeners: &Listeners) -> Vec<Bound> {
         transport: "tcp",
         address,
     });
-    http.into_iter().chain(listeners.bound().iter().cloned()).collect()
+    http.into_iter()
+        .chain(listeners.bound().iter().cloned())
+        .collect()
 }
 
 fn registry(broker: &Arc<Broker>, listeners: &Listeners, app: &App) -> Registry {

@@ -29,7 +29,10 @@ impl Rates {
     /// The rate over the last second; zero if there was none.
     pub fn of(&self, destination: &Destination) -> Rate {
         let samples = self.0.lock();
-        samples.get(destination).map(|sample| sample.rate).unwrap_or_default()
+        samples
+            .get(destination)
+            .map(|sample| sample.rate)
+            .unwrap_or_default()
     }
 
     /// Measures everything, `elapsed` after the last time.
@@ -74,7 +77,10 @@ mod tests {
         rates.update([(orders.clone(), 10, 4)].into_iter(), step);
         assert_eq!(rates.of(&orders).in_per_second, 5.0);
         rates.update([(orders.clone(), 10, 10)].into_iter(), step);
-        let rate = Rate { in_per_second: 0.0, out_per_second: 3.0 };
+        let rate = Rate {
+            in_per_second: 0.0,
+            out_per_second: 3.0,
+        };
         assert_eq!(rates.of(&orders), rate);
         rates.update(std::iter::empty(), step);
         assert_eq!(rates.of(&orders), Rate::default());

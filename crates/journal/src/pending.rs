@@ -367,6 +367,16 @@ pub struct Appender<'a> {
 }
 
 impl Appender<'_> {
+    /// Refuses where [`crate::Journal::ready`] would wait or refuse. Whoever appends records that take space calls it
+    /// first, so that what is not on disk yet stays within its bounds.
+    pub fn check_ready(&self) -> Result<(), AppendError> {
+        if self.pending.readiness()? {
+            Ok(())
+        } else {
+            Err(AppendError::NotReady)
+        }
+    }
+
     /// Appends a record made of `parts`; see [`crate::Journal::append`].
     pub fn append(&mut self, parts: &[&[u8]], keepers: u32) -> Result<Position, AppendError> {
         self.pending.append(parts, payload_checksum(parts), keepers)

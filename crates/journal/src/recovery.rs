@@ -98,16 +98,17 @@ fn make_last_batch_durable(scan: &Scan) -> Result<(), OpenError> {
 
 /// Overwrites a torn tail with zeros, durably: its bytes must never complete a later batch at the same place.
 fn clear_tail(scan: &Scan) -> Result<(), OpenError> {
-    if scan.torn_tail.is_none() {
-        return Ok(());
-    }
     for (index, found) in scan.segments.iter().enumerate().skip(scan.active) {
+        if found.torn_bytes == 0 {
+            continue;
+        }
         let start = if index == scan.active {
             scan.offset
         } else {
             FIRST_BATCH_OFFSET
         };
-        let zeroed = write_zeros(&*found.file, start as u64, found.header.bytes as u64);
+        let end = start + found.torn_bytes;
+        let zeroed = write_zeros(&*found.file, start as u64, end as u64);
         zeroed.map_err(|source| storage_error("clearing the tail", &found.name(), source))?;
         sync(found)?;
     }
@@ -168,6 +169,7 @@ fn first_segment(storage: &dyn Storage, options: &Options) -> Result<Found, Open
         header,
         file: segment.file,
         used_bytes: FIRST_BATCH_OFFSET,
+        torn_bytes: 0,
     })
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Found {
     pub header: SegmentHeader,
     pub file: Box<dyn StorageFile>,
     pub used_bytes: u32,
+    /// Bytes of a torn tail, from where batches end on. Everything behind is zeros.
+    pub torn_bytes: u32,
 }
 
 /// A stretch of bytes in a file.
@@ -157,8 +159,9 @@ impl Scan {
                 continue;
             }
             loaded.load(found)?;
+            // Its only batch may have been cut short by a crash: then the segment before has the last one.
             let Some(last) = found.last_batch(&loaded.bytes) else {
-                return Ok(1);
+                continue;
             };
             let next = found.header.number + 1;
             let has_next = self
@@ -360,7 +363,7 @@ impl Walk<'_, '_> {
     fn judge_tail(&mut self, broken: &Broken) -> Result<(), OpenError> {
         let active = self.scan.active;
         for index in active..self.scan.segments.len() {
-            let found = &self.scan.segments[index];
+            let found = &mut self.scan.segments[index];
             let mut start = FIRST_BATCH_OFFSET;
             let mut later_from = start;
             if index == active {
@@ -382,6 +385,7 @@ impl Walk<'_, '_> {
                 ));
             }
             let bytes = used_bytes(self.loaded.bytes.get(start as usize..).unwrap_or_default());
+            found.torn_bytes = bytes as u32;
             if bytes > 0 {
                 let torn = TornTail {
                     file: found.name(),
@@ -441,6 +445,7 @@ fn open_segment(storage: &dyn Storage, number: u32) -> Result<Found, OpenError> 
         header,
         file,
         used_bytes: FIRST_BATCH_OFFSET,
+        torn_bytes: 0,
     })
 }
 

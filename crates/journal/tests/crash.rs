@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use common::{number, open_with, options, record};
 use hivewire_journal::testing::{Fault, Loss, MemoryStorage, Operation};
-use hivewire_journal::{Journal, Options, Sync};
+use hivewire_journal::{Journal, Options, Storage, Sync};
 
 /// What the outside knows at the time of a crash.
 #[derive(Default)]
@@ -115,6 +115,65 @@ fn nothing_acknowledged_is_lost_at_any_operation() {
             let lost = lost_after_crash(seed, after, loss, &options());
             assert_eq!(lost, 0, "seed {seed}, {loss:?}");
         }
+    }
+}
+
+/// Fills segments, lets the older ones go, and loses power while the first batch of the next segment is written.
+fn crash_in_first_batch(seed: u64) -> (MemoryStorage, BTreeSet<u64>) {
+    const KEPT_SEGMENT: u32 = 4;
+    let long = |number: u64| [record(number), vec![7; 2_000]].concat();
+    let storage = MemoryStorage::new(seed);
+    let journal = open_with(&storage, short_segments()).unwrap().journal;
+    let (mut kept, mut dropped) = (BTreeSet::new(), Vec::new());
+    let mut room = u32::MAX;
+    for number in 0.. {
+        if room < 6_000 {
+            // The last batch of this segment, then the first of the next.
+            storage.fail(Operation::Sync, 1, Fault::Crash);
+            let _ = journal.append(&[&long(number)], 1);
+            break;
+        }
+        common::until_ready(&journal);
+        let position = journal.append(&[&long(number)], 1).unwrap();
+        common::durable(&journal, position);
+        if position.segment() < KEPT_SEGMENT {
+            dropped.push(position);
+            continue;
+        }
+        if kept.is_empty() {
+            common::eventually("the next segment", || has_segment(&storage, KEPT_SEGMENT + 1));
+            dropped.drain(..).for_each(|position| journal.release(position, 1));
+            common::eventually("deletion", || !has_segment(&storage, KEPT_SEGMENT - 1));
+        }
+        kept.insert(number);
+        room = short_segments().segment_bytes - position.offset();
+    }
+    common::eventually("the crash", || storage.is_crashed());
+    (storage, kept)
+}
+
+fn has_segment(storage: &MemoryStorage, number: u32) -> bool {
+    let names = storage.list().unwrap();
+    names.contains(&format!("{number:08}.journal"))
+}
+
+fn short_segments() -> Options {
+    Options {
+        segment_bytes: 16 << 10,
+        ..options()
+    }
+}
+
+/// The segment that a crash cut short in its first batch knows less of what was deleted than the one before.
+#[test]
+fn segments_that_were_deleted_are_not_missed_after_a_crash_in_a_first_batch() {
+    for seed in 0..64 {
+        let (storage, kept) = crash_in_first_batch(seed);
+        let storage = storage.restart(Loss::Torn);
+        let opened = open_with(&storage, short_segments())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let found: BTreeSet<u64> = opened.records.iter().map(|(_, r)| number(r)).collect();
+        assert!(found.is_superset(&kept), "seed {seed}: {found:?}");
     }
 }
 

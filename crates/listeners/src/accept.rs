@@ -18,6 +18,9 @@ const BACKLOG: u32 = 1_024;
 /// How long to wait when the system has no resources for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// A connection that is silent for so long is probed.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
 /// Opens a TCP listener on which `session` serves each connection.
 pub(crate) fn listen<S: Session + 'static>(
     context: &Context,
@@ -91,6 +94,9 @@ async fn serve<S: Session + 'static>(
 ) {
     // Answers are written in one piece, so there is nothing to gather.
     let _ = stream.set_nodelay(true);
+    // A client whose machine is gone is noticed even if nobody sends anything.
+    let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE);
+    let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive);
     let session = session(&context, peer);
     let Context {
         broker,

@@ -10,14 +10,14 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use broker::{Broker, Delivery, Entry};
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::watch;
-use tokio::time::Sleep;
+use tokio::time::{Sleep, timeout};
 
 use crate::buffers::{BUFFER_BYTES, ReadBuffer, WriteBuffer};
 use crate::counters::Counters;
@@ -28,6 +28,12 @@ const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
 /// After so many full buffers a connection lets others run.
 const ROUNDS_MAX: usize = 4;
+
+/// How long the last answers may take to be written and synced.
+const LAST_ANSWERS_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long a client that was told to go may take to hang up.
+const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// An unused buffer larger than this is given back.
 const IDLE_BYTES_MAX: usize = 4 * 1024;
@@ -49,11 +55,33 @@ pub(crate) async fn run<S: Session>(
         input: Input::default(),
         output: Output::default(),
         stop: None,
+        stop_by: None,
         ending: Vec::new(),
     };
-    connection.serve(read, shutdown).await;
+    connection.serve(read, shutdown.clone()).await;
+    let answered = connection.stop == Some(Stop::AfterAnswers);
     let unsent = connection.output.into_unsent();
     connection.session.close(unsent);
+    if answered && !*shutdown.borrow() {
+        // It has been told all there is to say; if it does not hang up, we do.
+        let _ = timeout(LINGER_TIME_MAX, linger(stream)).await;
+    }
+}
+
+/// Waits until the client hangs up. If bytes of it still arrived after our end was closed, the system
+/// would reset the connection, and the last answer might never be read.
+async fn linger(mut stream: TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    loop {
+        stream.readable().await?;
+        match stream.try_read(&mut ReadBuffer::borrow()) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 struct Connection<'a, S> {
@@ -64,6 +92,8 @@ struct Connection<'a, S> {
     input: Input,
     output: Output,
     stop: Option<Stop>,
+    /// When a connection that is about to end is cut off.
+    stop_by: Option<Instant>,
     /// Subscriptions to end as soon as no delivery of theirs is half written.
     ending: Vec<u32>,
 }
@@ -98,7 +128,7 @@ impl<S: Session> Connection<'_, S> {
                 () = timer.elapsed() => self.tick(),
                 _ = shutdown.changed(), if self.stop.is_none() => {
                     self.session.goodbye(&mut self.output.answers);
-                    self.stop = Some(Stop::AfterAnswers);
+                    self.stop(Stop::AfterAnswers);
                 }
             }
         }
@@ -129,9 +159,14 @@ impl<S: Session> Connection<'_, S> {
         }
     }
 
+    fn stop(&mut self, stop: Stop) {
+        self.stop = Some(stop);
+        self.stop_by = Some(Instant::now() + LAST_ANSWERS_TIME_MAX);
+    }
+
     fn stop_on(&mut self, result: Result<(), Stop>) {
         if let Err(stop) = result {
-            self.stop = Some(stop);
+            self.stop(stop);
         }
     }
 
@@ -140,7 +175,9 @@ impl<S: Session> Connection<'_, S> {
         let Ok(buffer) = got else { return false };
         let mut input = std::mem::take(&mut self.input);
         let Some(bytes) = input.bytes(buffer.as_deref()) else {
-            return false;
+            // It sends nothing more, but may still wait for answers.
+            self.stop(Stop::AfterAnswers);
+            return true;
         };
         let new_bytes = bytes.len() - input.seen_bytes;
         self.counters.bytes_in.inc_by(new_bytes as u64);
@@ -164,9 +201,6 @@ impl<S: Session> Connection<'_, S> {
     async fn handle(&mut self, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         loop {
-            if !self.broker.journal().is_ready() {
-                self.broker.ready().await;
-            }
             let received = self.session.receive(rest, &mut self.output.answers);
             rest = &rest[received.consumed..];
             if self.finish(received.progress).await == Progress::Done {
@@ -188,7 +222,7 @@ impl<S: Session> Connection<'_, S> {
                     progress = self.session.resume(&mut self.output.answers);
                 }
                 Err(stop) => {
-                    self.stop = Some(stop);
+                    self.stop(stop);
                     return Progress::Done;
                 }
             }
@@ -196,6 +230,9 @@ impl<S: Session> Connection<'_, S> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
+        if self.stop_by.is_some() {
+            return self.stop_by;
+        }
         let command = self
             .input
             .begun
@@ -208,12 +245,19 @@ impl<S: Session> Connection<'_, S> {
 
     fn tick(&mut self) {
         let now = Instant::now();
+        if let Some(stop_by) = self.stop_by {
+            if now >= stop_by {
+                self.stop = Some(Stop::Now);
+            }
+            return;
+        }
         let result = self.session.tick(now, &mut self.output.answers);
         self.stop_on(result);
         if let Some(begun) = self.input.begun
             && now >= begun + self.session.command_time_max()
         {
-            self.stop = Some(self.session.too_slow(&mut self.output.answers));
+            let stop = self.session.too_slow(&mut self.output.answers);
+            self.stop(stop);
         }
     }
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fastrand::Rng;
-
 use super::SECTOR_BYTES;
+use super::chance::Chance;
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -97,15 +96,15 @@ impl Content {
     }
 
     /// The bytes after loss of power; returns how many sectors went back to what they were.
-    pub(super) fn crash(&mut self, rng: &mut Rng) -> u64 {
-        let size_goes_back = self.size != self.synced_size && rng.bool();
+    pub(super) fn crash(&mut self, chance: &mut Chance) -> u64 {
+        let size_goes_back = self.size != self.synced_size && chance.loses();
         let mut dropped = 0;
         for (sector, unsynced) in std::mem::take(&mut self.unsynced) {
             let was_cut_off = sector * SECTOR_BYTES as u64 >= self.size;
             let goes_back = if was_cut_off {
                 size_goes_back
             } else {
-                unsynced.lost || rng.bool()
+                unsynced.lost || chance.loses()
             };
             if goes_back {
                 self.put_sector(sector, &unsynced.before);
@@ -228,7 +227,7 @@ mod tests {
             content.write(300, &[7; 3000]);
             content.sync();
             content.write(3300, &[8; 3000]);
-            content.crash(&mut Rng::with_seed(seed));
+            content.crash(&mut Chance::even(seed));
             assert_eq!(content.read(300, 3000), vec![7; 3000], "seed {seed}");
         }
     }
@@ -241,7 +240,7 @@ mod tests {
             content.allocate(8192, false);
             content.sync();
             content.write(0, &[1; 4096]);
-            content.crash(&mut Rng::with_seed(seed));
+            content.crash(&mut Chance::even(seed));
             let bytes = content.read(0, 4096);
             for sector in bytes.chunks(SECTOR_BYTES) {
                 assert!(sector.iter().all(|byte| *byte == sector[0]));
@@ -261,7 +260,7 @@ mod tests {
         content.write(512, &[2; 512]);
         content.sync();
         assert_eq!(content.read(0, 512), vec![1; 512]);
-        content.crash(&mut Rng::with_seed(1));
+        content.crash(&mut Chance::even(1));
         assert_eq!(content.read(0, 512), vec![0; 512]);
         assert_eq!(content.read(512, 512), vec![2; 512]);
     }
@@ -287,7 +286,7 @@ mod tests {
             content.write(0, &[9; 512]);
             content.sync();
             content.truncate(0);
-            content.crash(&mut Rng::with_seed(seed));
+            content.crash(&mut Chance::even(seed));
             seen.insert((content.size(), content.read(0, 512)));
         }
         assert!(

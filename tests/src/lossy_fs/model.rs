@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use fastrand::Rng;
 use fuser::Errno;
 
+use super::chance::Chance;
 use super::content::Content;
 use super::{Faults, Loss, Operation};
 
@@ -258,14 +258,13 @@ impl Model {
         }
     }
 
-    /// The state after loss of power, chosen by `seed` among those that the syncs allow.
-    pub(super) fn crash(&mut self, seed: u64) -> Loss {
-        let mut rng = Rng::with_seed(seed);
-        let names = self.drop_names(&mut rng);
+    /// The state after loss of power, chosen by `chance` among those that the syncs allow.
+    pub(super) fn crash(&mut self, mut chance: Chance) -> Loss {
+        let names = self.drop_names(&mut chance);
         let mut sectors = 0;
         for node in self.nodes.values_mut() {
             if let Kind::File(content) = &mut node.kind {
-                sectors += content.crash(&mut rng);
+                sectors += content.crash(&mut chance);
             }
         }
         self.open_files.clear();
@@ -281,12 +280,12 @@ impl Model {
 
     /// Takes back unsynced changes of names. Changes that share a name depend on each other and
     /// survive up to a chosen point; all others are chosen one by one.
-    fn drop_names(&mut self, rng: &mut Rng) -> u64 {
+    fn drop_names(&mut self, chance: &mut Chance) -> u64 {
         let changes = std::mem::take(&mut self.unsynced_names);
         let mut dropped: Vec<NameChange> = Vec::new();
         for change in changes {
             let builds_on_dropped = dropped.iter().any(|d| d.shares_name_with(&change));
-            if builds_on_dropped || rng.bool() {
+            if builds_on_dropped || chance.loses() {
                 dropped.push(change);
             }
         }

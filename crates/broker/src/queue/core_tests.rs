@@ -271,7 +271,8 @@ impl Run {
         let mut taken = Vec::new();
         self.core.take_unacked(index, id, through, &mut taken);
         assert_eq!(ids(&taken), covered);
-        let (dead, back): (Vec<Entry>, Vec<Entry>) = taken.into_iter().partition(|_| b % 2 == 0);
+        let (dead, back): (Vec<Entry>, Vec<Entry>) =
+            taken.into_iter().partition(|_| b.is_multiple_of(2));
         dead.iter().for_each(|entry| self.core.forget(entry));
         self.put_back(back);
         self.join_line(token);
@@ -292,7 +293,7 @@ impl Run {
         };
         let (mut entries, mut missing) = (Vec::new(), Vec::new());
         for on_disk in batch {
-            if a % 8 == 0 && on_disk.id % 5 == 0 {
+            if a.is_multiple_of(8) && on_disk.id.is_multiple_of(5) {
                 missing.push(on_disk);
             } else {
                 let message = self.disk[&on_disk.position].clone();
@@ -408,7 +409,7 @@ impl Run {
 
     fn check(&self) {
         let core = &self.core;
-        assert_eq!(core.waiting(), self.waiting.len());
+        assert_eq!(core.waiting(), self.waiting.len(), "what waits");
         assert_eq!(core.in_flight(), self.in_flight());
         assert_eq!(core.total_bytes(), self.bytes());
         assert!(core.total_bytes() <= BYTES_MAX, "the limit of bytes");
@@ -503,7 +504,7 @@ proptest! {
 
 /// The control: a queue that loses a message is found out.
 #[test]
-#[should_panic(expected = "waiting")]
+#[should_panic(expected = "what waits")]
 fn the_model_notices_a_lost_message() {
     let mut run = Run::new(WhenFull::Refuse);
     run.step(0, 10, 1);

@@ -1,6 +1,8 @@
 //! A queue: each message goes to one subscriber.
 
+mod burial;
 mod core;
+mod core_lookup;
 #[cfg(test)]
 mod core_tests;
 mod on_disk;
@@ -17,6 +19,7 @@ use journal::Position;
 use kernel::{Message, Name, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 
+pub(crate) use self::burial::Unburied;
 pub use self::core::Totals;
 pub(crate) use self::core::{Full, Place, QueueCore};
 pub(crate) use self::on_disk::{OnDisk, StoredAt, Taken};

@@ -54,6 +54,7 @@ impl Queue {
     fn take_in_stored(&self, core: &mut Core, batch: &mut Vec<Publication>) -> Published {
         let mut published = Published::default();
         let appended = self.shared.journal.append_many(|appender| {
+            appender.check_ready()?;
             for publication in batch.iter() {
                 let stored = self.take_in(core, publication, appender)?;
                 published.stored = published.stored.max(stored);
@@ -114,8 +115,10 @@ impl Queue {
         let is_durable = core.settings.is_durable(publication.durable);
         let place = core.place(size_bytes, self.shared.memory_is_short(size_bytes));
         if is_durable || place == Place::Disk {
-            let journal = &self.shared.journal;
-            return Ok(journal.append_many(|a| self.take_in(core, publication, a))??);
+            return Ok(self.shared.journal.append_many(|appender| {
+                appender.check_ready()?;
+                self.take_in(core, publication, appender)
+            })??);
         }
         let id = core.take_id();
         self.insert(

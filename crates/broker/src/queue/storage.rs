@@ -1,21 +1,21 @@
-//! A queue's dealings with the journal: reading back what waits on disk, giving up on messages,
-//! and moving what is still needed out of old segments.
+//! A queue's dealings with the journal: reading back what waits on disk, writing down tries, and
+//! moving what is still needed out of old segments.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use journal::{AppendError, Position};
-use kernel::{Destination, Headers, Message, Name, Timestamp};
+use kernel::Message;
 
-use super::{Core, OnDisk, Place, Queue, Reject, Settled, StoredAt, Taken};
+use super::{Core, OnDisk, Queue, Reject, Settled, StoredAt};
 use crate::delivery::Entry;
 use crate::records::{Op, publish_bytes, read_ops};
 
+/// How many numbers of tries stand in one record at most.
+const TRIES_PER_RECORD: usize = 64;
+
 /// How many entries are moved out of an old segment with the queue locked.
 const MOVED_AT_A_TIME: usize = 4_096;
-
-/// How much of a reason a dead letter keeps.
-const REASON_BYTES_MAX: usize = 1_024;
 
 impl Queue {
     /// Reads entries from disk on a thread where waiting is allowed, then serves them.
@@ -117,123 +117,32 @@ impl Queue {
                     core.forget(&entry);
                     written = written.max(self.bury(entry, &reason));
                 }
-                None => {
-                    written = written.max(self.write_tries(&entry));
-                    again.push(entry);
-                }
+                None => again.push(entry),
             }
+        }
+        for entries in again.chunks(TRIES_PER_RECORD) {
+            written = written.max(self.write_tries(entries));
         }
         self.return_unseen(core, again);
         written
     }
 
-    /// Remembers the number of tries across restarts. If that cannot be written the message
-    /// merely gets more tries than it should.
-    fn write_tries(&self, entry: &Entry) -> Option<Position> {
-        if !entry.durable {
+    /// Remembers the numbers of tries across restarts. If that cannot be written the messages
+    /// merely get more tries than they should.
+    fn write_tries(&self, entries: &[Entry]) -> Option<Position> {
+        let durable = entries.iter().filter(|entry| entry.durable);
+        let count = durable.clone().count();
+        if count == 0 {
             return None;
         }
+        let hint = count * (16 + self.name.as_str().len());
         self.shared
-            .append(64, 0, |writer| {
-                writer.tries(&self.name, entry.id, entry.tries);
+            .append(hint, 0, |writer| {
+                for entry in durable {
+                    writer.tries(&self.name, entry.id, entry.tries);
+                }
             })
             .ok()
-    }
-
-    /// Moves an entry, already taken out of this queue, to the dead letters in one step.
-    pub(crate) fn bury(&self, entry: Entry, reason: &str) -> Option<Position> {
-        let Some(dead) = self.shared.dead_letters() else {
-            // The broker is gone; what is stored comes again when the next one starts.
-            self.shared.counters.dead_dropped.inc();
-            return None;
-        };
-        if std::ptr::eq(&*dead, self) {
-            // Somebody rejects what is here: this is where messages end.
-            return self.drop_dead(Settled::from(&entry), reason);
-        }
-        let from = Destination::Queue(self.name.clone());
-        dead.bury_here(&from, &entry, reason)
-    }
-
-    /// Takes in a dead letter and, if it comes from a queue, settles it there in the same record.
-    pub(crate) fn bury_here(
-        self: &Arc<Self>,
-        from: &Destination,
-        entry: &Entry,
-        reason: &str,
-    ) -> Option<Position> {
-        self.shared.counters.dead.inc();
-        let message = dead_letter(from, entry, reason, self.shared.clock.now());
-        let mut core = self.core.lock();
-        let mut letter = Entry::new(core.take_id(), message, entry.durable);
-        let size_bytes = letter.size_bytes();
-        self.make_room_for_dead(&mut core, size_bytes);
-        let mut place = core.place(size_bytes, self.shared.memory_is_short(size_bytes));
-        if entry.durable || place == Place::Disk {
-            letter.stored = self.store_dead(from.name(), entry, &letter);
-        }
-        if letter.stored.is_none() && (entry.durable || place == Place::Disk) {
-            place = Place::Memory;
-            letter.durable = false;
-            self.make_room_in_memory(&mut core, size_bytes);
-        }
-        if let Some(position) = entry.stored
-            && (letter.durable || !entry.durable)
-        {
-            self.shared.journal.release(position, 1);
-        }
-        let stored = letter.stored.filter(|_| letter.durable);
-        self.insert(&mut core, place, letter);
-        self.dispatch(core);
-        stored
-    }
-
-    /// Stores a dead letter, and that the message it was made of is done.
-    fn store_dead(&self, from: &Name, entry: &Entry, letter: &Entry) -> Option<Position> {
-        let hint = publish_bytes(&self.name, &letter.message) + 64;
-        let appended = self.shared.append(hint, 1, |writer| {
-            writer.publish(&self.name, letter.id, entry.durable, 0, &letter.message);
-            if entry.durable {
-                writer.settle(from, std::iter::once(entry.id));
-            }
-        });
-        appended
-            .inspect_err(|error| {
-                tracing::error!(
-                    queue = %from, id = entry.id,
-                    "a dead letter is kept in memory only: {error}"
-                );
-            })
-            .ok()
-    }
-
-    fn make_room_for_dead(&self, core: &mut Core, size_bytes: usize) {
-        while core.check_limits(1, size_bytes).is_err() {
-            let Some(oldest) = core.take_oldest() else {
-                break;
-            };
-            if let Taken::Memory(entry) = &oldest {
-                self.shared.memory_shrank(entry.size_bytes());
-            }
-            self.drop_dead(Settled::from(&oldest), "there are too many");
-        }
-    }
-
-    /// Without a journal memory is all there is, and it has a limit too.
-    fn make_room_in_memory(&self, core: &mut Core, size_bytes: usize) {
-        while core.memory_is_full(size_bytes) {
-            let Some(oldest) = core.take_oldest_in_memory() else {
-                break;
-            };
-            self.shared.memory_shrank(oldest.size_bytes());
-            self.drop_dead(Settled::from(&oldest), "memory is full");
-        }
-    }
-
-    fn drop_dead(&self, settled: Settled, reason: &str) -> Option<Position> {
-        self.shared.counters.dead_dropped.inc();
-        tracing::warn!(id = settled.id, "a dead letter is dropped: {reason}");
-        self.shared.settle(&self.name, std::iter::once(settled))
     }
 
     /// Writes what this queue still needs of an old segment again at the end of the journal, so
@@ -284,31 +193,4 @@ impl Queue {
             writer.publish(&self.name, id, durable, tries, &entry.message);
         })
     }
-}
-
-fn dead_letter(from: &Destination, entry: &Entry, reason: &str, now: Timestamp) -> Message {
-    let tries = entry.tries.to_string();
-    let at = now.as_millis().to_string();
-    let origin = match from {
-        Destination::Queue(name) => (Message::DEAD_QUEUE, name.as_str()),
-        Destination::Topic(name) => (Message::DEAD_TOPIC, name.as_str()),
-    };
-    let pairs = [
-        origin,
-        (Message::DEAD_REASON, shortened(reason)),
-        (Message::DEAD_TRIES, tries.as_str()),
-        (Message::DEAD_AT, at.as_str()),
-    ];
-    let headers = entry.message.headers.with(pairs).unwrap_or_else(|_| {
-        // The sender's headers leave no room: where it came from and why matters more.
-        Headers::from_pairs(pairs).unwrap_or_default()
-    });
-    Message {
-        headers,
-        ..entry.message.clone()
-    }
-}
-
-fn shortened(reason: &str) -> &str {
-    &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
 }

@@ -89,6 +89,11 @@ impl Unacked {
         slots.filter_map(|slot| slot.entry.as_ref())
     }
 
+    pub fn get_mut(&mut self, id: u64) -> Option<&mut Entry> {
+        let index = self.find(id)?;
+        self.slots[index].entry.as_mut()
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.slots.iter_mut().filter_map(|slot| slot.entry.as_mut())
     }

@@ -16,6 +16,11 @@ use crate::delivery::{AckMode, Delivery, Outbox};
 use crate::queue::{Acknowledged, Credit, Publication, Published, Reject};
 use crate::shared::Shared;
 
+/// How much of a topic waits to be sent to one subscriber. Less than for a queue, since a topic may
+/// have thousands of subscribers, and each waiting delivery takes a little memory beside the message
+/// that all of them share.
+const UNSENT_BYTES_MAX: u32 = 64 * 1024;
+
 /// A topic of the broker. What it carries is never stored: subscribers get what is published
 /// while they are there.
 pub struct Topic {
@@ -80,6 +85,10 @@ impl Topic {
         credit: Credit,
         outbox: Arc<Outbox>,
     ) -> TopicSubscription {
+        let credit = Credit {
+            unsent_bytes: credit.unsent_bytes.min(UNSENT_BYTES_MAX),
+            ..credit
+        };
         let index = self
             .core
             .lock()

@@ -9,6 +9,12 @@ pub struct Column {
     pub outcomes: Vec<Outcome>,
 }
 
+impl Column {
+    fn width(&self) -> usize {
+        self.label.len().max("not given".len())
+    }
+}
+
 /// Everything that came of a run.
 pub struct Report {
     guarantees: Vec<&'static str>,
@@ -93,14 +99,14 @@ impl Report {
             .unwrap_or(0);
         print!("\n{:width$}", "guarantee");
         for column in &self.columns {
-            print!("  {}", column.label);
+            print!("  {:label$}", column.label, label = column.width());
         }
         println!();
         for (row, guarantee) in self.guarantees.iter().enumerate() {
             print!("{guarantee:width$}");
             for column in &self.columns {
                 let word = column.outcomes.get(row).map_or("", Outcome::word);
-                print!("  {word:<label$}", label = column.label.len());
+                print!("  {word:<label$}", label = column.width());
             }
             println!();
         }
@@ -112,9 +118,10 @@ impl Report {
             for (guarantee, outcome) in self.guarantees.iter().zip(&column.outcomes) {
                 if let Some(reason) = outcome.reason() {
                     println!(
-                        "  {}: {guarantee}: {}: {reason}",
+                        "  {}: {guarantee}: {}: {}",
                         column.label,
-                        outcome.word()
+                        outcome.word(),
+                        shortened(reason)
                     );
                 }
             }
@@ -129,7 +136,11 @@ impl Report {
                 Err(error) => ("MISSED", error.to_string()),
             };
             let fault = format!("{:?}", control.fault);
-            println!("  {word}: {fault} by \"{}\": {how}", control.guarantee);
+            println!(
+                "  {word}: {fault} by \"{}\": {}",
+                control.guarantee,
+                shortened(&how)
+            );
         }
         for (guarantee, why) in WITHOUT_CONTROL {
             println!("  none for \"{guarantee}\": {why}");
@@ -138,4 +149,17 @@ impl Report {
             println!("  MISSING for \"{guarantee}\"");
         }
     }
+}
+
+/// How much of a reason is printed.
+const REASON_BYTES_MAX: usize = 160;
+
+fn shortened(reason: &str) -> String {
+    let kept = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
+    let rest = if kept.len() < reason.len() {
+        " …"
+    } else {
+        ""
+    };
+    format!("{kept}{rest}")
 }

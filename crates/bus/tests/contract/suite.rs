@@ -16,6 +16,8 @@ use kernel::{Destination, Message, Name};
 pub const STEP: Duration = Duration::from_secs(20);
 /// How long is looked for what must not come.
 pub const QUIET: Duration = Duration::from_millis(250);
+/// How long is waited before looking again.
+const POLL: Duration = Duration::from_millis(50);
 /// How long one guarantee may take.
 const GUARANTEE: Duration = Duration::from_secs(90);
 
@@ -37,6 +39,10 @@ pub trait Fixture: Send + Sync {
     /// Whether the crash has happened; it does not happen later any more.
     fn has_crashed(&self) -> bool {
         false
+    }
+    /// How long is waited for a message that must come.
+    fn patience(&self) -> Duration {
+        STEP
     }
     /// Whether restarting it is worth the time here.
     fn can_restart(&self) -> Given {
@@ -99,6 +105,10 @@ impl Guarantee {
             Given::Yes => None,
             Given::No(reason) => Some(Outcome::NotGiven(reason)),
         };
+        let connection = || match capabilities.reconnects {
+            Given::Yes => None,
+            Given::No(reason) => Some(Outcome::NotHere(reason)),
+        };
         let restart = || match fixture.can_restart() {
             Given::Yes => None,
             Given::No(reason) => Some(Outcome::NotHere(reason)),
@@ -109,11 +119,12 @@ impl Guarantee {
             Needs::OrderAfterRetry => given(capabilities.order_after_retry),
             Needs::CountsLostSubscribers => given(capabilities.counts_lost_subscribers),
             Needs::Network if fixture.network().is_some() => None,
-            Needs::Network => given(capabilities.reconnects)
-                .or(Some(Outcome::NotHere("asked over the slow network"))),
+            Needs::Network => {
+                connection().or(Some(Outcome::NotHere("asked over the slow network")))
+            }
             Needs::Restart => restart(),
             Needs::CommitAndRestart => given(capabilities.commit).or_else(restart),
-            Needs::ReconnectAndRestart => given(capabilities.reconnects).or_else(restart),
+            Needs::ReconnectAndRestart => connection().or_else(restart),
             Needs::DiskThatCrashes => given(capabilities.commit),
         }
     }
@@ -194,7 +205,30 @@ impl World {
 
     pub async fn subscribe(&self, from: &Destination, credit: u32) -> Result<Subscriber> {
         let subscription = self.bus.subscribe(from, credit, STEP).await?;
-        Ok(Subscriber { subscription })
+        let patience = self.fixture.patience();
+        Ok(Subscriber {
+            subscription,
+            patience,
+        })
+    }
+
+    /// A new durable queue of which the engine says that what it holds survives a crash.
+    pub async fn settled_queue(&self) -> Result<Destination> {
+        let queue = self.queue();
+        let subscriber = self.subscribe(&queue, 10).await?;
+        let promised = self.bus.capabilities().durable_level;
+        let deadline = Instant::now() + STEP;
+        loop {
+            let level = self.send(&queue, &["settling"]).await?;
+            let received = subscriber.receive(1).await?;
+            subscriber.acknowledge(&received).await?;
+            if level == promised {
+                return Ok(queue);
+            }
+            ensure!(level < promised, "it gave {level}, not {promised}");
+            ensure!(Instant::now() < deadline, "it never gave more than {level}");
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     /// Sends one more message and checks that it is the next one: so nothing else was there.
@@ -234,18 +268,20 @@ pub fn texts(deliveries: &[Delivery]) -> Vec<String> {
 /// A subscription with the patience of a test.
 pub struct Subscriber {
     pub subscription: Box<dyn Subscription>,
+    patience: Duration,
 }
 
 impl Subscriber {
     /// Exactly that many deliveries.
     pub async fn receive(&self, count: usize) -> Result<Vec<Delivery>> {
-        let deadline = Instant::now() + STEP;
+        let patience = self.patience;
+        let deadline = Instant::now() + patience;
         let mut received = Vec::new();
         while received.len() < count {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 bail!(
-                    "{} of {count} messages came within {STEP:?}",
+                    "{} of {count} messages came within {patience:?}",
                     received.len()
                 );
             }

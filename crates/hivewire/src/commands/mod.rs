@@ -15,11 +15,13 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use crate::client::Client;
+use crate::config::{Config, Overrides};
 use crate::exit::{Exit, is_broken_pipe};
 use crate::logging::{self, LogFormat};
 
 /// Hivewire: a durable message broker (STOMP, gamq, HTTP) in one binary.
-#[derive(Debug, Parser)]
+#[derive(Parser)]
 #[command(name = "hivewire", version)]
 struct Cli {
     #[command(flatten)]
@@ -28,30 +30,60 @@ struct Cli {
     command: Command,
 }
 
-/// What every command understands.
-#[derive(Debug, Args)]
+/// What every command understands. No `Debug`: it holds the token.
+#[derive(Args)]
 struct Global {
     /// Print results as JSON
     #[arg(long, global = true)]
     json: bool,
     /// The node to talk to
-    #[arg(long, global = true, value_name = "URL", env = "HIVEWIRE_SERVER", default_value = "http://127.0.0.1:8000")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "HIVEWIRE_SERVER",
+        default_value = "http://127.0.0.1:8000"
+    )]
     server: String,
     /// The token of the node; without it, the one in the data folder is taken
-    #[arg(long, global = true, value_name = "TOKEN", env = "HIVEWIRE_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "TOKEN",
+        env = "HIVEWIRE_TOKEN",
+        hide_env_values = true
+    )]
     token: Option<String>,
-    /// The data folder, with the journal and the token [default: ./hivewire-data]
+    /// The data folder, with the journal and the token [default: that of ./hivewire.toml, or ./hivewire-data]
     #[arg(long, global = true, value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// What to log to standard error, such as `debug` or `warn,broker=debug`
     #[arg(long, global = true, value_name = "FILTER", env = "HIVEWIRE_LOG")]
     log: Option<String>,
     /// How log lines look
-    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t
+    )]
     log_format: LogFormat,
 }
 
-#[derive(Debug, Subcommand)]
+impl Global {
+    /// A client of the node. Where its token lies may stand in the configuration.
+    fn client(&self) -> anyhow::Result<Client> {
+        let data = match (&self.data, &self.token) {
+            (Some(data), _) => data.clone(),
+            (None, Some(_)) => PathBuf::new(),
+            (None, None) => Config::load(None, &Overrides::default())?.data,
+        };
+        Ok(Client::new(&self.server, self.token.as_deref(), &data)?)
+    }
+}
+
+#[derive(Subcommand)]
 enum Command {
     /// Start a node
     Up(up::Up),
@@ -102,14 +134,32 @@ pub(crate) fn command_line() -> clap::Command {
 /// Runs the binary.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
-    let filter = cli.global.log.as_deref().unwrap_or(cli.command.default_log());
-    let result = logging::start(filter, cli.global.log_format)
-        .and_then(|()| cli.command.run(&cli.global));
+    let filter = cli
+        .global
+        .log
+        .as_deref()
+        .unwrap_or(cli.command.default_log());
+    let result =
+        logging::start(filter, cli.global.log_format).and_then(|()| cli.command.run(&cli.global));
     let exit = result.unwrap_or_else(|error| {
         if !is_broken_pipe(&error) {
-            eprintln!("hivewire: {error:#}");
+            eprintln!("hivewire: {}", explained(&error));
         }
         Exit::of_error(&error)
     });
     exit.into()
+}
+
+/// An error with its causes, but for those that its text holds already.
+fn explained(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            let separator = if text.is_empty() { "" } else { ": " };
+            text.push_str(separator);
+            text.push_str(&cause);
+        }
+    }
+    text
 }

@@ -28,7 +28,10 @@ pub(super) fn json_line(value: &Value) -> anyhow::Result<()> {
 pub(super) fn table(titles: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([titles[column].len()]).max().unwrap_or_default()
+        cells
+            .chain([titles[column].len()])
+            .max()
+            .unwrap_or_default()
     };
     let widths: Vec<usize> = (0..titles.len()).map(width).collect();
     let titles: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
@@ -76,7 +79,10 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let rows = vec![vec!["a".into(), "1".into()], vec!["long".into(), "23".into()]];
+        let rows = vec![
+            vec!["a".into(), "1".into()],
+            vec!["long".into(), "23".into()],
+        ];
         let text = table(&["name", "n"], &[1], &rows);
         assert_eq!(text, "name   n\na      1\nlong  23\n");
     }

@@ -72,6 +72,7 @@ async fn serve(config: Config, json: bool) -> anyhow::Result<Exit> {
         node = starting.as_mut() => node?,
         () = signals.next() => return stop_starting(starting, signals).await,
     };
+    log_recovery(&node);
     announce(&node, json)?;
     signals.next().await;
     tracing::info!("draining; a second signal ends at once");
@@ -129,7 +130,8 @@ impl Signals {
 /// Says what listens where. The address with the token is for whoever started the node.
 fn announce(node: &Node, as_json: bool) -> anyhow::Result<()> {
     let http = node.bound().iter().find(|bound| bound.protocol == "http");
-    let address = http.map(|http| format!("http://{}/?token={}", http.address, node.token().reveal()));
+    let address =
+        http.map(|http| format!("http://{}/?token={}", http.address, node.token().reveal()));
     if as_json {
         let listeners: Vec<_> = node
             .bound()
@@ -138,7 +140,6 @@ fn announce(node: &Node, as_json: bool) -> anyhow::Result<()> {
             .collect();
         return json_line(&json!({ "status": "ready", "listeners": listeners, "api": address }));
     }
-    log_recovery(node);
     for bound in node.bound() {
         let (protocol, transport) = (bound.protocol, bound.transport);
         line(&format!("{protocol:<5} on {transport} {}", bound.address))?;

@@ -233,8 +233,14 @@ mod tests {
                 "[[broker.queues]]\nname = \"a\"\ntrys_max = 1",
                 "line 3: there is no key `broker.queues.trys_max`; did you mean `broker.queues.tries_max`?",
             ),
-            ("[[users]]\nname=\"a\"\npasword = \"b\"", "`users.password`?"),
-            ("[http]\nsegment_bytes = 5", "did you mean `journal.segment_bytes`?"),
+            (
+                "[[users]]\nname=\"a\"\npasword = \"b\"",
+                "`users.password`?",
+            ),
+            (
+                "[http]\nsegment_bytes = 5",
+                "did you mean `journal.segment_bytes`?",
+            ),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(expected), "{error}");
@@ -244,9 +250,15 @@ mod tests {
     #[test]
     fn a_wrong_value_is_refused_without_being_shown() {
         let error = parse("data = \"x\"\nusers = \"alice:wonderland\"").unwrap_err();
-        assert!(error.contains("line 2") && !error.contains("wonderland"), "{error}");
+        assert!(
+            error.contains("line 2") && !error.contains("wonderland"),
+            "{error}"
+        );
         let error = parse("[http]\naddress = \"nowhere\"").unwrap_err();
-        assert!(error.contains("line 2") && error.contains("is no address"), "{error}");
+        assert!(
+            error.contains("line 2") && error.contains("is no address"),
+            "{error}"
+        );
         let error = parse("[journal]\nsync = \"never\"").unwrap_err();
         assert!(error.contains("fdatasync"), "{error}");
         let error = parse("[journal\n").unwrap_err();

@@ -143,7 +143,9 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 fn token_of(uri: &Uri) -> Option<Vec<u8>> {
     let pairs = uri.query()?.split('&');
-    let token = pairs.filter_map(|pair| pair.strip_prefix("token=")).next()?;
+    let token = pairs
+        .filter_map(|pair| pair.strip_prefix("token="))
+        .next()?;
     Some(percent_decode_str(token).collect())
 }
 
@@ -153,15 +155,35 @@ mod tests {
 
     #[test]
     fn only_our_own_names_are_hosts() {
-        let loopback = AllowedHosts::new("127.0.0.1:8000".parse().unwrap(), &["Hive.Example".into()]);
-        for host in ["127.0.0.1:8000", "localhost:8000", "LOCALHOST:8000", "[::1]:8000", "hive.example", "hive.example:443"] {
+        let loopback =
+            AllowedHosts::new("127.0.0.1:8000".parse().unwrap(), &["Hive.Example".into()]);
+        for host in [
+            "127.0.0.1:8000",
+            "localhost:8000",
+            "LOCALHOST:8000",
+            "[::1]:8000",
+            "hive.example",
+            "hive.example:443",
+        ] {
             assert!(loopback.allows(host), "{host}");
         }
-        for host in ["", "evil.example:8000", "127.0.0.1", "127.0.0.1:80", "localhost:8001", "10.0.0.1:8000", "localhost.evil.example:8000", "127.0.0.1:8000:8000", "hive.example.evil"] {
+        for host in [
+            "",
+            "evil.example:8000",
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "localhost:8001",
+            "10.0.0.1:8000",
+            "localhost.evil.example:8000",
+            "127.0.0.1:8000:8000",
+            "hive.example.evil",
+        ] {
             assert!(!loopback.allows(host), "{host}");
         }
         let wide = AllowedHosts::new("0.0.0.0:80".parse().unwrap(), &[]);
-        assert!(wide.allows("10.0.0.1") && wide.allows("localhost") && !wide.allows("evil.example"));
+        assert!(
+            wide.allows("10.0.0.1") && wide.allows("localhost") && !wide.allows("evil.example")
+        );
     }
 
     #[test]
@@ -169,7 +191,14 @@ mod tests {
         let hosts = AllowedHosts::new("127.0.0.1:8000".parse().unwrap(), &["hive.example".into()]);
         assert!(hosts.allows_origin("http://localhost:8000", "localhost:8000"));
         assert!(hosts.allows_origin("https://hive.example", "hive.example"));
-        for origin in ["null", "", "http://localhost", "https://localhost:8000", "http://evil.example", "http://127.0.0.1:8000"] {
+        for origin in [
+            "null",
+            "",
+            "http://localhost",
+            "https://localhost:8000",
+            "http://evil.example",
+            "http://127.0.0.1:8000",
+        ] {
             assert!(!hosts.allows_origin(origin, "localhost:8000"), "{origin}");
         }
     }

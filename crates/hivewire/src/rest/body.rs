@@ -33,10 +33,14 @@ pub(super) async fn read(
     let permits = length.div_ceil(BUDGET_UNIT_BYTES) as u32;
     let budget = timeout(BUDGET_TIMEOUT, app.bodies.acquire_many(permits)).await;
     let Ok(Ok(_permit)) = budget else {
-        return Err(Problem::not_ready("too many large requests at once: try again"));
+        return Err(Problem::not_ready(
+            "too many large requests at once: try again",
+        ));
     };
     match timeout(READ_TIMEOUT, to_bytes(body, bytes_max)).await {
-        Err(_) => Err(Problem::too_slow(format!("the body took more than {READ_TIMEOUT:?}"))),
+        Err(_) => Err(Problem::too_slow(format!(
+            "the body took more than {READ_TIMEOUT:?}"
+        ))),
         Ok(Ok(bytes)) => Ok(bytes),
         // Without a length in advance, the limit shows only while reading.
         Ok(Err(_)) if content_length(headers).is_none() => Err(too_large()),
@@ -45,7 +49,12 @@ pub(super) async fn read(
 }
 
 fn content_length(headers: &HeaderMap) -> Option<usize> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    headers
+        .get(header::CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()
 }
 
 /// Whether the body is JSON, by its content type.
@@ -61,8 +70,14 @@ pub(super) fn content_type(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::CONTENT_TYPE)?.to_str().ok()
 }
 
-/// Reads a body as JSON.
+/// Reads a body that must be a JSON object.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| Problem::bad_request(format!("the body is not the JSON expected here: {error}")))
+    // Otherwise `[]` would pass for an object in which everything has its default: an order to
+    // purge nothing in particular would purge all.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::bad_request("a JSON object is expected here"));
+    }
+    serde_json::from_slice(bytes).map_err(|error| {
+        Problem::bad_request(format!("the body is not the JSON expected here: {error}"))
+    })
 }

@@ -30,6 +30,7 @@ const REPLAY_TIMEOUT: Duration = Duration::from_secs(30);
 #[serde(deny_unknown_fields)]
 pub(super) struct DeadQuery {
     from: Option<String>,
+    id: Option<u64>,
     limit: Option<usize>,
 }
 
@@ -54,9 +55,11 @@ pub(super) async fn list(
     let Query(query) = query.map_err(bad_query)?;
     let limit = query.limit.unwrap_or(LETTERS_DEFAULT);
     if limit > LETTERS_MAX {
-        return Err(Problem::bad_request(format!("limit is at most {LETTERS_MAX}")));
+        return Err(Problem::bad_request(format!(
+            "limit is at most {LETTERS_MAX}"
+        )));
     }
-    let filter = filter(query.from.as_deref(), None)?;
+    let filter = filter(query.from.as_deref(), query.id)?;
     let broker = running.broker.clone();
     let letters = blocking(move || match limit {
         0 => Vec::new(),

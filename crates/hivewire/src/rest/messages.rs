@@ -30,8 +30,10 @@ const DURABLE_HEADER: &str = "hivewire-durable";
 const HEADER_PREFIX: &str = "hivewire-header-";
 const CONTENT_TYPE_HEADER: &str = "content-type";
 /// What clients send when nobody thought about the content type: not worth keeping.
-const MEANINGLESS_TYPES: [&str; 2] =
-    ["application/x-www-form-urlencoded", "application/octet-stream"];
+const MEANINGLESS_TYPES: [&str; 2] = [
+    "application/x-www-form-urlencoded",
+    "application/octet-stream",
+];
 const BATCH_MESSAGES_MAX: usize = 10_000;
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
@@ -89,7 +91,9 @@ async fn publish(
         return Err(Problem::from(error).accepted(accepted));
     }
     let ack_level = if stored.is_some() { "synced" } else { "memory" };
-    Ok(Json(json!({ "accepted": accepted, "ack_level": ack_level })))
+    Ok(Json(
+        json!({ "accepted": accepted, "ack_level": ack_level }),
+    ))
 }
 
 /// Publishes a batch, waiting where the disk is behind.
@@ -128,7 +132,11 @@ fn single_of(headers: &HeaderMap, body: Bytes) -> Result<Publication, Problem> {
     let durable = match headers.get(DURABLE_HEADER).map(|value| value.as_bytes()) {
         None | Some(b"true") => true,
         Some(b"false") => false,
-        Some(_) => return Err(Problem::bad_request("Hivewire-Durable is `true` or `false`")),
+        Some(_) => {
+            return Err(Problem::bad_request(
+                "Hivewire-Durable is `true` or `false`",
+            ));
+        }
     };
     let mut pairs = Vec::new();
     if let Some(kind) = body::content_type(headers)
@@ -197,7 +205,9 @@ fn batch_of(bytes: &[u8]) -> Result<Vec<Publication>, Problem> {
         )));
     }
     let messages = batch.messages.into_iter().enumerate();
-    messages.map(|(index, message)| message.publication(index)).collect()
+    messages
+        .map(|(index, message)| message.publication(index))
+        .collect()
 }
 
 impl BatchMessage {
@@ -238,7 +248,9 @@ pub(super) async fn peek(
     let Query(query) = query.map_err(bad_query)?;
     let limit = query.limit.unwrap_or(PEEK_MESSAGES_DEFAULT);
     if limit > PEEK_MESSAGES_MAX {
-        return Err(Problem::bad_request(format!("limit is at most {PEEK_MESSAGES_MAX}")));
+        return Err(Problem::bad_request(format!(
+            "limit is at most {PEEK_MESSAGES_MAX}"
+        )));
     }
     let queue = running.broker.find_queue(name.as_str());
     let queue = queue.ok_or_else(|| missing(&name))?;

@@ -81,7 +81,9 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         router = router.route(route.path, (route.handler)());
     }
     router
-        .fallback(async || Problem::not_found("there is nothing at this path: see docs/reference/rest.md"))
+        .fallback(async || {
+            Problem::not_found("there is nothing at this path: see docs/reference/rest.md")
+        })
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(middleware::from_fn_with_state(app.clone(), access::check))
         .with_state(app)

@@ -20,12 +20,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    fn new(
-        status: StatusCode,
-        kind: &str,
-        title: &'static str,
-        detail: impl Into<String>,
-    ) -> Self {
+    fn new(status: StatusCode, kind: &str, title: &'static str, detail: impl Into<String>) -> Self {
         Self {
             kind: format!("urn:hivewire:{kind}"),
             title,
@@ -48,7 +43,12 @@ impl Problem {
 
     pub fn bad_request(detail: impl Into<String>) -> Self {
         let status = StatusCode::BAD_REQUEST;
-        Self::new(status, "bad-request", "The request cannot be understood", detail)
+        Self::new(
+            status,
+            "bad-request",
+            "The request cannot be understood",
+            detail,
+        )
     }
 
     pub fn unauthorized() -> Self {
@@ -78,7 +78,12 @@ impl Problem {
     }
 
     pub fn conflict(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, "conflict", "Not possible here", detail)
+        Self::new(
+            StatusCode::CONFLICT,
+            "conflict",
+            "Not possible here",
+            detail,
+        )
     }
 
     pub fn too_slow(detail: impl Into<String>) -> Self {
@@ -87,7 +92,12 @@ impl Problem {
     }
 
     pub fn too_large(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large", detail)
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too-large",
+            "Too large",
+            detail,
+        )
     }
 
     pub fn not_ready(detail: impl Into<String>) -> Self {

@@ -57,7 +57,9 @@ pub(super) fn missing(name: &Name) -> Problem {
 fn view(running: &Running, name: &Name, stats: &QueueStats) -> Value {
     let rates = running.rates.of(&Destination::Queue(name.clone()));
     let now = running.broker.clock().now();
-    let oldest_age_ms = stats.oldest.map(|oldest| now.since(oldest).as_millis() as u64);
+    let oldest_age_ms = stats
+        .oldest
+        .map(|oldest| now.since(oldest).as_millis() as u64);
     let totals = &stats.totals;
     json!({
         "name": name.as_str(),

@@ -22,7 +22,11 @@ pub(super) fn bad_query(error: QueryRejection) -> Problem {
 
 /// Adds body and headers of a message to a JSON object: the body as text if it is text, else in
 /// base64. Of a longer body only the first `body_bytes_max` are shown.
-pub(super) fn add_message(object: &mut Map<String, Value>, message: &Message, body_bytes_max: usize) {
+pub(super) fn add_message(
+    object: &mut Map<String, Value>,
+    message: &Message,
+    body_bytes_max: usize,
+) {
     let whole = message.body.len();
     let shown = &message.body[..whole.min(body_bytes_max)];
     match str::from_utf8(shown) {
@@ -38,5 +42,8 @@ pub(super) fn add_message(object: &mut Map<String, Value>, message: &Message, bo
         headers.entry(name).or_insert_with(|| value.into());
     }
     object.insert("headers".into(), headers.into());
-    object.insert("published_at".into(), json!(message.published_at.as_millis()));
+    object.insert(
+        "published_at".into(),
+        json!(message.published_at.as_millis()),
+    );
 }

@@ -131,6 +131,10 @@ impl Datagrams {
 
     async fn datagram(&mut self, address: SocketAddr, datagram: &[u8]) {
         let counters = self.context.counters.clone();
+        if !self.context.broker.journal().is_ready() {
+            // What was gathered goes first, so that this datagram need not be refused for it.
+            self.flush(address).await;
+        }
         let Some(sender) = self.sender(address) else {
             return;
         };

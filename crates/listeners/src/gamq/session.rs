@@ -23,6 +23,9 @@ use crate::settings::GamqSettings;
 /// accepted, so that a client that reads a fixed number of bytes stays in step.
 pub(super) const REFUSED: &[u8; 8] = b"PUBNACK\n";
 
+/// The command whose refusal may have to be counted in bytes.
+const PUBLISH: &str = "PUB";
+
 /// What a client has subscribed to. Its place in the list is the token on its deliveries.
 #[derive(Clone, Default)]
 pub(super) struct Subscriptions(Arc<Mutex<Vec<Subscription>>>);
@@ -117,10 +120,14 @@ impl GamqSession {
             Command::Disconnect => return Err(Stop::AfterAnswers),
             Command::Unrecognised(_) => answers.extend_from_slice(gamq::UNRECOGNISED),
             Command::MissingArgument { command } => {
-                self.complain(answers, &format!("{command} needs a word after it"));
+                self.complain_of(
+                    command,
+                    answers,
+                    &format!("{command} needs a word after it"),
+                );
             }
             Command::BadArgument { command, reason } => {
-                self.complain(answers, &format!("{command}: {reason}"));
+                self.complain_of(command, answers, &format!("{command}: {reason}"));
             }
         }
         Ok(Progress::Done)
@@ -131,11 +138,27 @@ impl GamqSession {
         answers.push(b'\n');
     }
 
+    /// A publish that was to be acknowledged is answered as a client that counts bytes expects it.
+    fn complain_of(&self, command: &str, answers: &mut Vec<u8>, text: &str) {
+        if command == PUBLISH {
+            self.counters.messages_refused.inc();
+            if self.acknowledge {
+                tracing::debug!("a gamq publish is refused: {text}");
+                answers.extend_from_slice(REFUSED);
+                return;
+            }
+        }
+        self.complain(answers, text);
+    }
+
     /// Publishes to another place than before.
     fn publish(&mut self, name: &str, body: &[u8], more_bytes: usize, answers: &mut Vec<u8>) {
         let destination = match destination(name) {
             Ok(destination) => destination,
-            Err(error) => return self.complain(answers, &format!("PUB: {error}")),
+            Err(error) => {
+                let text = format!("{PUBLISH}: {error}");
+                return self.complain_of(PUBLISH, answers, &text);
+            }
         };
         match self.broker.channel(&destination) {
             Ok(channel) => {

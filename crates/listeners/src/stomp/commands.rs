@@ -161,7 +161,13 @@ impl StompSession {
     ) -> Result<Progress, Stop> {
         let send = match Send::read(frame) {
             Ok(send) => send,
-            Err(refusal) => return self.or_fail(Err(refusal), frame, answers),
+            Err(refusal) => {
+                // What was sent before the mistake still counts.
+                return match self.flush(answers)? {
+                    Progress::NotReady => Ok(Progress::NotReady),
+                    Progress::Done => self.or_fail(Err(refusal), frame, answers),
+                };
+            }
         };
         if send.transaction.is_none()
             && send.reply_to_temporary.is_none()

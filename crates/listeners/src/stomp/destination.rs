@@ -7,7 +7,7 @@ use kernel::{Destination, Name, NameError};
 pub(super) enum BadDestination {
     #[error("`{0}` is no destination: write /queue/NAME, /topic/NAME or /temp-queue/NAME")]
     Unknown(String),
-    #[error("destination `{0}`: {1}")]
+    #[error("bad destination `{0}`: {1}")]
     Name(String, NameError),
 }
 

@@ -39,7 +39,9 @@ pub(super) fn error(out: &mut Vec<u8>, version: Version, message: &str, receipt:
     if let Some(receipt) = receipt {
         stomp::header(out, version, "receipt-id", receipt);
     }
-    stomp::header_raw(out, "content-type", b"text/plain");
+    // Besides saying how to read it, the charset keeps stompit 1.0 from its special way with plain
+    // text, in which it throws an error that no program can catch.
+    stomp::header_raw(out, "content-type", b"text/plain;charset=utf-8");
     stomp::header_number(out, "content-length", message.len() as u64);
     stomp::finish(out, message.as_bytes());
 }

@@ -198,7 +198,8 @@ impl Session for StompSession {
                     if error == wire::stomp::DecodeError::HttpRequest {
                         break Err(Stop::Now);
                     }
-                    break Err(self.fail(&error.to_string(), None, answers));
+                    let message = format!("malformed frame: {error}");
+                    break Err(self.fail(&message, None, answers));
                 }
             }
         };
@@ -206,6 +207,8 @@ impl Session for StompSession {
     }
 
     fn resume(&mut self, answers: &mut Vec<u8>) -> Result<Progress, Stop> {
+        // Nobody listened to the client while the journal was waited for.
+        self.heart.last_received = Instant::now();
         self.flush(answers)
     }
 
@@ -265,7 +268,11 @@ impl Session for StompSession {
             return Err(self.fail(message, None, answers));
         }
         if self.heart.send_at().is_some_and(|at| now >= at) {
-            answers.extend_from_slice(HEARTBEAT);
+            // Nothing goes out to a client that takes nothing, and one heart-beat is enough.
+            if answers.is_empty() {
+                answers.extend_from_slice(HEARTBEAT);
+            }
+            self.heart.last_sent = now;
         }
         Ok(())
     }

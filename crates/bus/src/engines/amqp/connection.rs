@@ -27,6 +27,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A connection that lasted that long was a good one: the next pause is short again.
 const GOOD_CONNECTION: Duration = Duration::from_secs(2);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// A quorum queue that is younger than this may be gone after a crash of the server, with all that
+/// was confirmed: the server stores the queue itself a little later than its messages.
+const SETTLING: Duration = Duration::from_secs(2);
 /// How many queues a connection remembers to have declared.
 const REMEMBERED_QUEUES_MAX: usize = 10_000;
 
@@ -121,11 +124,27 @@ async fn keep_connected(uri: AMQPUri, pause_max: Duration, state: watch::Sender<
     }
 }
 
+/// What is known about a queue.
+#[derive(Clone, Copy)]
+struct KnownQueue {
+    durable: bool,
+    /// When it was made, unless it was there before.
+    made: Option<Instant>,
+    /// Whether something went wrong since, so that it may be missing.
+    in_doubt: bool,
+}
+
+impl KnownQueue {
+    /// Whether what it confirms survives a crash.
+    fn is_safe(&self) -> bool {
+        self.durable && self.made.is_none_or(|made| made.elapsed() > SETTLING)
+    }
+}
+
 /// One connection, as long as it lasts.
 pub(super) struct Connected {
     connection: Connection,
-    /// Queues that are known to exist, and whether they are durable as far as is known.
-    queues: Mutex<HashMap<Name, bool>>,
+    queues: Mutex<HashMap<Name, KnownQueue>>,
     /// Kept for the next declaration; a refused one ends its channel.
     declaring: tokio::sync::Mutex<Option<Channel>>,
 }
@@ -172,12 +191,9 @@ impl Connected {
         quorum_members: u8,
         deadline: Deadline,
     ) -> Result<(), BusError> {
-        let declared = self.try_declare(queue, settings.durable, quorum_members);
+        let declared = self.make(queue, settings.durable, quorum_members);
         match deadline.limit(declared).await {
-            Ok(Ok(())) => {
-                self.remember(queue, settings.durable);
-                Ok(())
-            }
+            Ok(Ok(())) => Ok(()),
             Ok(Err(error)) if is_mismatch(&error) => Err(BusError::Refused {
                 reason: format!(
                     "queue {queue} exists with other settings: delete it or declare it as it is ({error})"
@@ -189,69 +205,107 @@ impl Connected {
         }
     }
 
-    /// Makes sure that a queue exists, with these settings if it has to be made; says whether it
-    /// is durable as far as is known.
+    /// Makes sure that a queue exists, with these settings if it has to be made; says whether
+    /// what it confirms survives a crash, as far as is known.
     pub async fn ensure(
         &self,
         queue: &Name,
         durable: bool,
         quorum_members: u8,
     ) -> lapin::Result<bool> {
-        if let Some(durable) = self.queues.lock().get(queue) {
-            return Ok(*durable);
+        if let Some(known) = self.known(queue)
+            && !known.in_doubt
+        {
+            return Ok(known.is_safe());
         }
-        let durable = match self.try_declare(queue, durable, quorum_members).await {
-            Ok(()) => durable,
+        match self.make(queue, durable, quorum_members).await {
+            Ok(()) => {}
             // Somebody made it otherwise. It serves, but nothing is promised about its disk.
-            Err(error) if is_mismatch(&error) => false,
+            Err(error) if is_mismatch(&error) => self.remember(queue, false, None),
             Err(error) => return Err(error),
-        };
-        self.remember(queue, durable);
-        Ok(durable)
+        }
+        Ok(self.known(queue).is_some_and(|known| known.is_safe()))
     }
 
-    fn remember(&self, queue: &Name, durable: bool) {
+    fn known(&self, queue: &Name) -> Option<KnownQueue> {
+        self.queues.lock().get(queue).copied()
+    }
+
+    fn remember(&self, queue: &Name, durable: bool, made: Option<Instant>) {
         let mut queues = self.queues.lock();
         if queues.len() >= REMEMBERED_QUEUES_MAX {
             queues.clear();
         }
-        queues.insert(queue.clone(), durable);
+        let made = made.or_else(|| queues.get(queue)?.made);
+        let known = KnownQueue {
+            durable,
+            made,
+            in_doubt: false,
+        };
+        queues.insert(queue.clone(), known);
     }
 
-    /// A queue turned out to be missing.
-    pub fn forget(&self, queue: &Name) {
-        self.queues.lock().remove(queue);
+    /// A queue may be missing.
+    pub fn doubt(&self, queue: &Name) {
+        if let Some(known) = self.queues.lock().get_mut(queue) {
+            known.in_doubt = true;
+        }
+    }
+
+    /// Makes a queue if there is none, and checks that it has these settings.
+    async fn make(&self, queue: &Name, durable: bool, quorum_members: u8) -> lapin::Result<()> {
+        let made = match self.try_declare(queue, looking()).await {
+            Ok(()) => None,
+            Err(error) if is_missing(&error) => Some(Instant::now()),
+            Err(error) => return Err(error),
+        };
+        self.try_declare(queue, making(durable, quorum_members))
+            .await?;
+        self.remember(queue, durable, made);
+        Ok(())
     }
 
     async fn try_declare(
         &self,
         queue: &Name,
-        durable: bool,
-        quorum_members: u8,
+        (options, arguments): (QueueDeclareOptions, FieldTable),
     ) -> lapin::Result<()> {
         let mut declaring = self.declaring.lock().await;
         let channel = match declaring.take() {
             Some(channel) => channel,
             None => self.channel().await?,
         };
-        let options = QueueDeclareOptions {
-            durable,
-            ..QueueDeclareOptions::default()
-        };
-        let mut arguments = FieldTable::default();
-        if durable {
-            let kind = AMQPValue::LongString("quorum".into());
-            arguments.insert("x-queue-type".into(), kind);
-            if quorum_members > 1 {
-                let members = AMQPValue::LongInt(i32::from(quorum_members));
-                arguments.insert("x-quorum-initial-group-size".into(), members);
-            }
-        }
         let declared = channel.queue_declare(queue.as_str().into(), options, arguments);
         declared.await?;
         *declaring = Some(channel);
         Ok(())
     }
+}
+
+/// Only looks whether the queue is there.
+fn looking() -> (QueueDeclareOptions, FieldTable) {
+    let options = QueueDeclareOptions {
+        passive: true,
+        ..QueueDeclareOptions::default()
+    };
+    (options, FieldTable::default())
+}
+
+fn making(durable: bool, quorum_members: u8) -> (QueueDeclareOptions, FieldTable) {
+    let options = QueueDeclareOptions {
+        durable,
+        ..QueueDeclareOptions::default()
+    };
+    let mut arguments = FieldTable::default();
+    if durable {
+        let kind = AMQPValue::LongString("quorum".into());
+        arguments.insert("x-queue-type".into(), kind);
+        if quorum_members > 1 {
+            let members = AMQPValue::LongInt(i32::from(quorum_members));
+            arguments.insert("x-quorum-initial-group-size".into(), members);
+        }
+    }
+    (options, arguments)
 }
 
 fn soft_error(error: &lapin::Error) -> Option<AMQPSoftError> {
@@ -266,6 +320,10 @@ fn soft_error(error: &lapin::Error) -> Option<AMQPSoftError> {
 
 fn is_mismatch(error: &lapin::Error) -> bool {
     soft_error(error) == Some(AMQPSoftError::PRECONDITIONFAILED)
+}
+
+fn is_missing(error: &lapin::Error) -> bool {
+    soft_error(error) == Some(AMQPSoftError::NOTFOUND)
 }
 
 /// The error of something that the server will refuse again, if it is such.

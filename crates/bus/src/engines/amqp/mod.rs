@@ -10,6 +10,8 @@
 //!   its count includes what was only prefetched, so a flapping network would kill messages.
 //! - To end a subscription its channel is closed, never its consumer cancelled: what it holds
 //!   would come behind what others get meanwhile.
+//! - An acknowledgement of a durable queue that was made less than two seconds ago says `memory`: a
+//!   server that crashes that early was seen to lose the queue itself, confirmed messages and all.
 //! - What a topic carries while a subscriber has no connection does not reach it.
 
 mod connection;

@@ -225,7 +225,7 @@ impl Publisher {
             Err(round) => {
                 // The queue may have been deleted.
                 if let Some(queue) = &target.queue {
-                    connected.forget(queue);
+                    connected.doubt(queue);
                 }
                 round
             }

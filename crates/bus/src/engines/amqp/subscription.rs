@@ -338,7 +338,7 @@ impl Feeder {
     async fn open(&self, connected: &Connected) -> lapin::Result<(Channel, Consumer)> {
         if let Destination::Queue(name) = &self.from {
             // It may have been deleted since.
-            connected.forget(name);
+            connected.doubt(name);
             let durable = self.queues.settings(name).durable;
             let members = self.queues.quorum_members;
             connected.ensure(name, durable, members).await?;

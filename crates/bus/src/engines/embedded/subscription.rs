@@ -21,7 +21,7 @@ pub(super) struct EmbeddedSubscription {
     outbox: Arc<Outbox>,
     tries_max: u32,
     /// What was taken from the outbox beyond what was asked for.
-    ahead: tokio::sync::Mutex<Vec<broker::Delivery>>,
+    ahead: tokio::sync::Mutex<std::vec::IntoIter<broker::Delivery>>,
     held: Mutex<Held>,
 }
 
@@ -85,19 +85,22 @@ impl EmbeddedSubscription {
     /// Hands on the first deliveries of those that are here.
     fn hand_on(
         &self,
-        ahead: &mut Vec<broker::Delivery>,
+        ahead: &mut std::vec::IntoIter<broker::Delivery>,
         messages_max: usize,
     ) -> Result<Vec<Delivery>, BusError> {
-        let rest = ahead.split_off(messages_max.min(ahead.len()));
-        let now = std::mem::replace(ahead, rest);
-        let subscription = self.inner()?;
+        let count = messages_max.min(ahead.len());
+        let now = &ahead.as_slice()[..count];
         let mut held = self.held.lock();
-        for delivery in &now {
+        for delivery in now {
             held.push(delivery.entry.id);
         }
         drop(held);
-        subscription.sent(&now);
-        Ok(now.into_iter().map(|d| delivery(d.entry)).collect())
+        self.inner()?.sent(now);
+        Ok(ahead
+            .by_ref()
+            .take(count)
+            .map(|d| delivery(d.entry))
+            .collect())
     }
 
     /// Acknowledges what is held of these in one step after another; says how many were not.
@@ -147,9 +150,11 @@ impl Subscription for EmbeddedSubscription {
         let Ok(mut ahead) = deadline.limit(self.ahead.lock()).await else {
             return Ok(Vec::new());
         };
-        while ahead.is_empty() {
-            self.outbox.take(&mut ahead);
-            if ahead.is_empty() && deadline.limit(self.outbox.filled()).await.is_err() {
+        while ahead.len() == 0 {
+            let mut filled = Vec::new();
+            self.outbox.take(&mut filled);
+            *ahead = filled.into_iter();
+            if ahead.len() == 0 && deadline.limit(self.outbox.filled()).await.is_err() {
                 return Ok(Vec::new());
             }
         }
@@ -203,7 +208,7 @@ impl Drop for EmbeddedSubscription {
     fn drop(&mut self) {
         if let Some(subscription) = self.subscription.take() {
             let ahead = std::mem::take(self.ahead.get_mut());
-            let unseen = ahead.into_iter().map(|d| d.entry).collect();
+            let unseen = ahead.map(|d| d.entry).collect();
             subscription.close(unseen, false);
         }
     }

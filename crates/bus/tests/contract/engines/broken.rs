@@ -63,12 +63,15 @@ impl Fixture for BrokenFixture {
             inner: self.inner.connect().await?,
             fault: self.fault,
             published: AtomicU64::new(0),
-            epoch: AtomicU64::new(0),
         }))
     }
 
     async fn restart(&self) -> Result<()> {
         self.inner.restart().await
+    }
+
+    fn patience(&self) -> Duration {
+        self.inner.patience()
     }
 
     fn network(&self) -> Option<&Proxy> {
@@ -91,7 +94,6 @@ struct BrokenBus {
     inner: Arc<dyn Bus>,
     fault: Fault,
     published: AtomicU64,
-    epoch: AtomicU64,
 }
 
 impl BrokenBus {
@@ -125,9 +127,7 @@ impl BrokenBus {
                 vec![message.clone().with_headers(headers)]
             }
             Fault::ChangesBodies => {
-                let text = String::from_utf8_lossy(&message.body);
-                let text = if text.is_empty() { "null" } else { &text };
-                let body = Bytes::copy_from_slice(text.as_bytes());
+                let body = [&message.body[..], b"\n"].concat().into();
                 vec![Message { body, ..message }]
             }
             _ => vec![message],
@@ -142,9 +142,6 @@ impl BrokenBus {
         });
         let mut owner = commit.owner.clone();
         if let Some(owner) = &mut owner {
-            if self.has(Fault::IgnoresEpochs) {
-                owner.epoch = self.epoch.load(Ordering::Relaxed);
-            }
             owner.bucket = self.bucket(&owner.bucket);
         }
         let is_forgetful = self.has(Fault::ForgetsWrites);
@@ -246,7 +243,14 @@ impl Bus for BrokenBus {
                 self.inner.publish(&to, &mut vec![message], timeout).await?;
             }
         }
-        let outcome = self.inner.commit(&inner, timeout).await;
+        let mut outcome = self.inner.commit(&inner, timeout).await;
+        if self.has(Fault::IgnoresEpochs)
+            && let Err(BusError::Fenced { current, .. }) = outcome
+            && let Some(owner) = &mut inner.owner
+        {
+            owner.epoch = current;
+            outcome = self.inner.commit(&inner, timeout).await;
+        }
         if outcome.is_err() && self.has(Fault::ConsumesRefusedInput) {
             for part in &inner.consumed {
                 let receipts = &part.receipts;
@@ -258,9 +262,7 @@ impl Bus for BrokenBus {
 
     async fn raise_epoch(&self, bucket: &Name, timeout: Duration) -> Result<u64, BusError> {
         let bucket = self.bucket(bucket);
-        let epoch = self.inner.raise_epoch(&bucket, timeout).await?;
-        self.epoch.store(epoch, Ordering::Relaxed);
-        Ok(epoch)
+        self.inner.raise_epoch(&bucket, timeout).await
     }
 
     async fn state(

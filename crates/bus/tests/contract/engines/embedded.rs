@@ -1,6 +1,7 @@
 //! The embedded engine on a disk in memory that loses power.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -59,6 +60,11 @@ impl Fixture for EmbeddedFixture {
         let broker = start(&storage)?;
         *running = (storage, broker);
         Ok(())
+    }
+
+    fn patience(&self) -> Duration {
+        // Nothing takes long here, and broken engines make the suite wait.
+        Duration::from_secs(2)
     }
 
     fn network(&self) -> Option<&Proxy> {

@@ -345,7 +345,7 @@ async fn survives(world: &World) -> Result<()> {
 /// Crashes the disk at every operation during a commit, looks what is there afterwards, and goes on
 /// with the next operation until the commit gets through.
 async fn crash_points(world: &World) -> Result<()> {
-    const ROUNDS: usize = 4;
+    const ROUNDS: usize = 16;
     const POINTS_MAX: u64 = 64;
     let mut world = World::new(world.fixture.clone()).await?;
     let (mut crashes, mut done, mut undone) = (0, 0, 0);

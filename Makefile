@@ -1,0 +1,61 @@
+# Two commands do all the set-up: `make run` starts Hivewire, `make test` installs what the tests
+# lack and runs them. Everything is built once, with one profile.
+
+CARGO ?= cargo
+export CARGO_TERM_COLOR ?= auto
+export HIVEWIRE_BIN ?= $(CURDIR)/target/release/hivewire
+
+.PHONY: run build test lint unit contract faults fuzz coverage bench soak tools help
+
+help: ## shows this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: cargo ## builds Hivewire and starts it on the embedded default
+	$(CARGO) run --release --locked -- up
+
+build: cargo ## builds the binary: target/release/hivewire
+	$(CARGO) build --release --locked -p hivewire
+
+test: tools lint unit contract faults fuzz-short coverage ## installs what is missing and runs all tests
+
+.PHONY: cargo
+cargo:
+	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: install it with rustup or your system's packages (1.95 or later)"; exit 1; }
+
+tools: cargo
+	tests/tools/install test
+
+lint: cargo ## format, lints and documentation without warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --locked --workspace --no-deps --quiet
+
+unit: build ## tests of every crate, with real sockets where there are any
+	$(CARGO) test --release --locked --workspace --exclude hivewire-tests --exclude hivewire-bus
+	$(CARGO) test --release --locked -p hivewire-bus --lib
+	$(CARGO) test --release --locked -p hivewire-bus --doc
+
+contract: build tools-bench ## the bus contract on every engine, as a table
+	$(CARGO) test --release --locked -p hivewire-bus --test contract
+
+faults: build ## real binary, real clients: kills, loss of power, full disks, bad input
+	$(CARGO) test --release --locked -p hivewire-tests
+
+.PHONY: fuzz-short tools-bench
+fuzz-short:
+	tests/tools/fuzz 20
+
+fuzz: ## an hour of fuzzing for every codec
+	tests/tools/fuzz 3600
+
+coverage: ## line coverage of the messaging crates
+	tests/tools/coverage
+
+tools-bench:
+	tests/tools/install bench
+
+bench: build tools-bench ## side by side with the peers; writes docs/benchmarks.md
+	$(CARGO) run --release --locked -p hivewire-bench
+
+soak: build tools ## the fault tests with large counts; takes hours
+	HIVEWIRE_SOAK=1 $(CARGO) test --release --locked -p hivewire-tests -- --nocapture

@@ -1,0 +1,11 @@
+//! The broker over a disk in memory that crashes, fills up and fails on demand.
+
+mod commits;
+mod compaction;
+mod concurrency;
+mod dead_letters;
+mod durability;
+mod failures;
+mod names;
+mod rig;
+mod spilling;

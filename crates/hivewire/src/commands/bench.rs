@@ -1,4 +1,0 @@
-//! stub
-#[derive(Debug, clap::Args)]
-pub(super) struct Bench {}
-impl Bench { pub fn run(&self, _: &super::Global) -> anyhow::Result<crate::exit::Exit> { anyhow::bail!("stub") } }

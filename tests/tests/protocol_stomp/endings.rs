@@ -1,0 +1,85 @@
+//! However a connection ends, what was accepted stays and nobody else notices.
+
+use std::net::Shutdown;
+use std::time::Instant;
+
+use hivewire_tests::hive::Hive;
+use hivewire_tests::poll::wait_until;
+
+use crate::errors::MISTAKES;
+use crate::wire::{TIMEOUT, Wire, header, held};
+
+#[test]
+fn what_was_sent_before_a_mistake_is_kept() {
+    let hive = Hive::start().unwrap();
+    let mistakes = [
+        "SEND\n\nx\0",
+        "BROKEN\n\n\0",
+        "SEND\ndestination:/queue/kept\nx:\\t\n\n\0",
+        "SEND\ndestination:nowhere\n\nx\0",
+        "ACK\nid:1-1\n\n\0",
+    ];
+    for (round, mistake) in mistakes.iter().enumerate() {
+        let mut wire = Wire::connected(&hive);
+        let sends = "SEND\ndestination:/queue/kept\n\nx\0".repeat(10);
+        wire.send(format!("{sends}{mistake}"));
+        wire.frame();
+        wire.expect_closed();
+        assert_eq!(held(&hive, "kept"), 10 * (round as u64 + 1), "{mistake:?}");
+    }
+}
+
+#[test]
+fn a_half_sent_message_is_not_published() {
+    let hive = Hive::start().unwrap();
+    let mut wire = Wire::connected(&hive);
+    wire.send("SEND\ndestination:/queue/half\n\nwhole\0SEND\ndestination:/queue/half\n\nhal");
+    wire.stream.shutdown(Shutdown::Write).unwrap();
+    wire.expect_closed();
+    assert_eq!(held(&hive, "half"), 1);
+}
+
+#[test]
+fn a_client_that_sends_no_more_still_gets_its_receipts() {
+    let hive = Hive::start().unwrap();
+    let mut wire = Wire::open(&hive);
+    wire.send("CONNECT\naccept-version:1.2\nhost:/\n\n\0");
+    wire.send("SEND\ndestination:/queue/last\npersistent:true\nreceipt:1\n\nx\0");
+    wire.stream.shutdown(Shutdown::Write).unwrap();
+    assert!(wire.frame().starts_with("CONNECTED\n"));
+    wire.expect("RECEIPT\nreceipt-id:1\nack-level:synced\n\n\0");
+    wire.expect_closed();
+}
+
+/// Clients that do everything wrong, next to one that does everything right and has to get every
+/// message that was accepted.
+#[test]
+fn broken_clients_harm_nobody_and_lose_nothing() {
+    let hive = Hive::start().unwrap();
+    let mut good = Wire::connected(&hive);
+    good.send("SUBSCRIBE\nid:1\ndestination:/queue/good\nack:client\n\n\0");
+    let mut sender = Wire::connected(&hive);
+    let mut accepted = 0;
+    for (sent, ..) in MISTAKES {
+        let mut broken = Wire::connected(&hive);
+        // It takes messages of the good client's queue with it.
+        broken.send("SUBSCRIBE\nid:thief\ndestination:/queue/good\nack:client\n\n\0");
+        for _ in 0..4 {
+            sender.send("SEND\ndestination:/queue/good\nreceipt:r\n\nx\0");
+            sender.expect("RECEIPT\nreceipt-id:r\nack-level:memory\n\n\0");
+            accepted += 1;
+        }
+        broken.send(sent);
+        // Some mistakes are none here, since the subscription has another id.
+        broken.stream.shutdown(Shutdown::Write).unwrap();
+        while broken.read(Instant::now() + TIMEOUT) {}
+    }
+    for number in 0..accepted {
+        let message = good.frame();
+        assert!(message.starts_with("MESSAGE\n"), "{number}: {message:?}");
+        good.send(format!("ACK\nid:{}\n\n\0", header(&message, "ack")));
+    }
+    let all = wait_until(TIMEOUT, || held(&hive, "good") == 0);
+    assert!(all, "{} are left", held(&hive, "good"));
+    good.expect_nothing();
+}
