@@ -23,7 +23,7 @@ cargo:
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: install it with rustup or your system's packages (1.95 or later)"; exit 1; }
 
 tools: cargo
-	tests/tools/install test
+	tests/tools/install test bench
 
 lint: cargo ## format, lints and documentation without warnings
 	$(CARGO) fmt --all --check
@@ -35,13 +35,13 @@ unit: build ## tests of every crate, with real sockets where there are any
 	$(CARGO) test --release --locked -p hivewire-bus --lib
 	$(CARGO) test --release --locked -p hivewire-bus --doc
 
-contract: build tools-bench ## the bus contract on every engine, as a table
+contract: build tools ## the bus contract on every engine, as a table
 	$(CARGO) test --release --locked -p hivewire-bus --test contract
 
 faults: build ## real binary, real clients: kills, loss of power, full disks, bad input
 	$(CARGO) test --release --locked -p hivewire-tests
 
-.PHONY: fuzz-short tools-bench
+.PHONY: fuzz-short
 fuzz-short:
 	tests/tools/fuzz 20
 
@@ -51,10 +51,7 @@ fuzz: ## an hour of fuzzing for every codec
 coverage: ## line coverage of the messaging crates
 	tests/tools/coverage
 
-tools-bench:
-	tests/tools/install bench
-
-bench: build tools-bench ## side by side with the peers; writes docs/benchmarks.md
+bench: build tools ## side by side with the peers; writes docs/benchmarks.md
 	$(CARGO) run --release --locked -p hivewire-bench
 
 soak: build tools ## the fault tests with large counts; takes hours

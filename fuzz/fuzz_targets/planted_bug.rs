@@ -3,8 +3,6 @@
 
 #![no_main]
 
-use std::hint::black_box;
-
 use libfuzzer_sys::fuzz_target;
 use wire::gamq::{Command, Decoded, Decoder, Limits};
 
@@ -13,14 +11,14 @@ fuzz_target!(|data: &[u8]| {
     let Ok(Decoded::Command { command, .. }) = decoder.decode(data) else {
         return;
     };
-    let Command::Close { name } = command else {
-        return;
-    };
-    // Byte by byte, so that each that fits is a step forward which the fuzzer sees.
-    let wanted = b"bug";
-    let fits = name
-        .bytes()
-        .zip(wanted)
-        .take_while(|(byte, wanted)| black_box(*byte) == **wanted);
-    assert!(fits.count() < wanted.len(), "the planted bug is found");
+    // One name of four thousand million: the fuzzer has to learn from the comparison.
+    if let Command::Close { name } = command
+        && let Some(start) = name.as_bytes().first_chunk()
+    {
+        assert_ne!(
+            u32::from_le_bytes(*start),
+            0x2167_7562,
+            "the planted bug is found"
+        );
+    }
 });

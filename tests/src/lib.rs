@@ -15,6 +15,8 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
+//! With `HIVEWIRE_SOAK=100` the tests that repeat something do it a hundred times as often.
+//!
 //! It shares no code with the binary on purpose: a mistake in a codec must not hide itself.
 
 pub mod gamq_client;
@@ -25,5 +27,6 @@ pub mod oracle;
 pub mod poll;
 pub mod proxy;
 pub mod small_disk;
+pub mod soak;
 pub mod stomp_client;
 pub mod workload;

@@ -75,6 +75,7 @@ pub enum Operation {
 struct Faults {
     cut_power_at: Option<u64>,
     fail_syncs: bool,
+    hang_syncs: bool,
     capacity_bytes: Option<u64>,
 }
 
@@ -170,6 +171,15 @@ impl LossyFs {
         self.model.lock().faults.fail_syncs = fail;
     }
 
+    /// Lets every sync hang until the guard is dropped, or the power goes. Meanwhile a process
+    /// that syncs cannot even be killed.
+    pub fn hang_syncs(&self) -> HangingSyncs {
+        self.model.lock().faults.hang_syncs = true;
+        HangingSyncs {
+            model: self.model.clone(),
+        }
+    }
+
     /// Limits the space for file contents; beyond it writes fail with "no space left".
     pub fn limit_capacity_bytes(&self, capacity_bytes: Option<u64>) {
         self.model.lock().faults.capacity_bytes = capacity_bytes;
@@ -237,6 +247,18 @@ impl LossyFs {
         // The server ends by itself once the kernel has let go; its result says nothing more.
         let _ = session.join();
         Ok(())
+    }
+}
+
+/// As long as it lives, syncs hang.
+#[must_use]
+pub struct HangingSyncs {
+    model: Arc<Mutex<Model>>,
+}
+
+impl Drop for HangingSyncs {
+    fn drop(&mut self) {
+        self.model.lock().faults.hang_syncs = false;
     }
 }
 

@@ -132,7 +132,8 @@ fn run(command: &mut Command) -> io::Result<()> {
     }
     let program = command.get_program().to_string_lossy().into_owned();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(io::Error::other(format!("{program} failed: {said}")))
+    let message = format!("{program} failed: {}; mounting needs root", said.trim());
+    Err(io::Error::other(message))
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! A full disk and a disk that fails: publishes are refused and say why, reads go on, the broker
-//! resumes by itself; after a failed sync nothing more is acknowledged.
+//! resumes by itself; after a failed sync nothing more is acknowledged. A disk that hangs holds up
+//! nobody who does not need it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use hivewire_tests::hive::Hive;
 use hivewire_tests::lossy_fs::LossyFs;
@@ -186,4 +188,67 @@ fn control_a_broker_that_does_not_sync_acknowledges_on_and_loses() {
         late > 0 && lost > 0,
         "{late} acknowledged late, {lost} lost"
     );
+}
+
+const MANY_BYTES: usize = 64 << 20;
+/// No progress for so long means that the publisher is held up.
+const HELD_UP_AFTER: Duration = Duration::from_millis(500);
+const ROUND_TRIPS: usize = 200;
+
+/// Sends durable messages without waiting for any receipt, so that the journal gets more than it
+/// may hold; counts what the broker has taken from the socket. Ends by itself when the broker does.
+fn publish_much(address: SocketAddr, sent_bytes: &AtomicUsize) {
+    let mut client = Stomp::connect(address).unwrap();
+    let body = vec![b'd'; BODY_BYTES];
+    let headers = [("persistent", "true")];
+    while sent_bytes.load(Ordering::Relaxed) < MANY_BYTES {
+        if client.send("/queue/durable", &headers, &body).is_err() {
+            return;
+        }
+        sent_bytes.fetch_add(BODY_BYTES, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_disk_that_hangs_holds_up_only_those_who_need_it() {
+    let disk = LossyFs::mount().unwrap();
+    let data = disk.path().join("data");
+    let mut hive = Hive::options().data(data).start().unwrap();
+    let address = hive.stomp_address();
+    let mut other = Stomp::connect(address).unwrap();
+    other
+        .subscribe("o", "/queue/other", AckMode::Auto, &[])
+        .unwrap();
+    let sent_bytes = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let hanging = disk.hang_syncs();
+        scope.spawn(|| publish_much(address, &sent_bytes));
+        let held_up = wait_until(TIMEOUT, || {
+            let before = sent_bytes.load(Ordering::Relaxed);
+            std::thread::sleep(HELD_UP_AFTER);
+            before > 0 && sent_bytes.load(Ordering::Relaxed) == before
+        });
+        let sent = sent_bytes.load(Ordering::Relaxed);
+        let slowest = (0..ROUND_TRIPS).map(|_| round_trip(&mut other)).max();
+        // Control: whoever does need the disk gets no receipt.
+        let durable = Publisher::new(address).publish(100);
+        drop(hanging);
+        eprintln!("held up after {sent} bytes; slowest round trip beside it {slowest:?}");
+        assert!(held_up && sent < MANY_BYTES, "{sent} bytes were taken in");
+        assert!(durable.is_err_and(|error| error.is_timeout()));
+        assert!(slowest < Some(HELD_UP_AFTER), "one took {slowest:?}");
+        // It goes on by itself, or else is cut off when the broker ends.
+        let goes_on = wait_until(RESUME_TIMEOUT, || {
+            sent_bytes.load(Ordering::Relaxed) >= MANY_BYTES
+        });
+        hive.kill9();
+        assert!(goes_on, "the publisher is held up for ever");
+    });
+}
+
+fn round_trip(client: &mut Stomp) -> Duration {
+    let start = Instant::now();
+    client.send("/queue/other", &[], b"hello").unwrap();
+    client.next_message(TIMEOUT).unwrap();
+    start.elapsed()
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hivewire_tests::hive::Hive;
 use hivewire_tests::oracle::{Order, Verdict, judge};
 use hivewire_tests::poll::wait_until;
+use hivewire_tests::soak;
 use hivewire_tests::workload::{Durability, Production, Workload, drain};
 use parking_lot::Mutex;
 
@@ -14,7 +15,7 @@ const FLOWING: &str = "/queue/flowing";
 /// Consumed only in the end, so that its messages live through many kills.
 const STORED: &str = "/queue/stored";
 const STORED_MESSAGES_MAX: u64 = 20_000;
-const KILLS: u32 = 30;
+const KILLS: u64 = 30;
 const BACK_WITHIN: Duration = Duration::from_secs(2);
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time between two kills; the shortest is nothing.
@@ -26,7 +27,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Kills the broker again and again under load; says what the oracle found and how long the
 /// slowest start took.
-fn kill_under_load(kills: u32, durability: Durability) -> (Verdict, Duration) {
+fn kill_under_load(kills: u64, durability: Durability) -> (Verdict, Duration) {
     let seed = fastrand::u64(..);
     eprintln!("seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -59,11 +60,14 @@ fn kill_under_load(kills: u32, durability: Durability) -> (Verdict, Duration) {
     for queue in [FLOWING, STORED] {
         drain(hive.stomp_address(), queue, DRAINING_CONSUMER, &mut log).unwrap();
     }
-    (judge(&log, &BTreeSet::new(), Order::PerSenderMarkedToo), slowest)
+    (
+        judge(&log, &BTreeSet::new(), Order::PerSenderMarkedToo),
+        slowest,
+    )
 }
 
 /// A kill tests something only if messages flowed since the last one.
-fn wait_for_progress(workload: &Workload, kill: u32) {
+fn wait_for_progress(workload: &Workload, kill: u64) {
     let (acknowledged, received) = (workload.acknowledged(), workload.received());
     let flowing = wait_until(PROGRESS_TIMEOUT, || {
         workload.acknowledged() > acknowledged + 20 && workload.received() > received
@@ -74,10 +78,11 @@ fn wait_for_progress(workload: &Workload, kill: u32) {
 #[test]
 fn thirty_kills_under_load_lose_nothing_and_the_broker_is_back_within_two_seconds() {
     let _alone = ONE_AT_A_TIME.lock();
-    let (verdict, slowest) = kill_under_load(KILLS, Durability::Durable);
+    let kills = soak::times(KILLS);
+    let (verdict, slowest) = kill_under_load(kills, Durability::Durable);
     eprintln!("{verdict}; slowest start {slowest:?}");
-    verdict.assert_clean("after 30 kills");
-    assert!(verdict.acknowledged > KILLS as usize * 20);
+    verdict.assert_clean(&format!("after {kills} kills"));
+    assert!(verdict.acknowledged as u64 > kills * 20);
     assert!(slowest <= BACK_WITHIN, "a start took {slowest:?}");
 }
 

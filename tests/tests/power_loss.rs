@@ -10,6 +10,7 @@ use hivewire_tests::hive::Hive;
 use hivewire_tests::lossy_fs::{Loss, LossyFs, Operation};
 use hivewire_tests::oracle::{Log, Order, Verdict, judge};
 use hivewire_tests::poll::wait_until;
+use hivewire_tests::soak;
 use hivewire_tests::workload::{Production, Workload, drain};
 use parking_lot::Mutex;
 
@@ -20,8 +21,8 @@ const STORED: &str = "/queue/stored";
 /// The smallest segments there are, so that a short run goes through many.
 const CONFIG: &str = "[journal]\nsegment_bytes = 16384\n";
 const FIRST_SEGMENT: &str = "data/journal/00000001.journal";
-const POINTS_FLOWING: u64 = 150;
-const POINTS_COMPACTING: u64 = 50;
+const POINTS_FLOWING: u64 = 300;
+const POINTS_COMPACTING: u64 = 100;
 const POINTS_CONTROL: u64 = 12;
 /// At every so many points the power goes once more while the broker starts again.
 const TWICE_EVERY: u64 = 3;
@@ -141,14 +142,14 @@ fn crash(disk: &mut LossyFs, point: Point) -> Loss {
 /// Whether the broker is there. One that meets the cut while starting has promised nothing.
 fn start_unless_cut(hive: &mut Hive, disk: &LossyFs) -> bool {
     hive.spawn().unwrap();
+    let mut healthy = false;
     wait_until(START_TIMEOUT, || {
-        disk.power_is_cut() || hive.exit_status().is_some() || hive.is_healthy()
+        healthy = hive.is_healthy();
+        healthy || disk.power_is_cut() || hive.exit_status().is_some()
     });
-    if disk.power_is_cut() {
-        return false;
-    }
-    hive.wait_healthy(START_TIMEOUT).unwrap();
-    true
+    let explained = healthy || disk.power_is_cut();
+    assert!(explained, "no start; the broker said:\n{}", hive.log());
+    healthy
 }
 
 /// Lets messages flow until everything of the plan has happened, or the power goes.
@@ -208,7 +209,9 @@ fn undisturbed(plan: Plan, sync: Sync) -> Undisturbed {
     drop(workload);
     let counts = disk.operation_counts();
     let operations = disk.operations();
-    eprintln!("{plan:?}: {operations} operations, {flowed} of them until all had flowed; {counts:?}");
+    eprintln!(
+        "{plan:?}: {operations} operations, {flowed} of them until all had flowed; {counts:?}"
+    );
     let (made, deleted) = (counts[&Operation::Rename], counts[&Operation::Remove]);
     assert!(made >= 5, "only {made} segments were made");
     assert!(deleted >= 1, "no segment was deleted");
@@ -244,11 +247,12 @@ fn no_acknowledged_message_is_lost_wherever_the_power_goes() {
     let _alone = ONE_AT_A_TIME.lock();
     let start = Instant::now();
     let flowing = undisturbed(Plan::Flowing, Sync::On).operations;
-    let mut points = spread(Plan::Flowing, POINTS_FLOWING, 1, flowing + flowing / 20);
+    let count = soak::times(POINTS_FLOWING);
+    let mut points = spread(Plan::Flowing, count, 1, flowing + flowing / 20);
     let compacting = undisturbed(Plan::Compacting, Sync::On);
     points.extend(spread(
         Plan::Compacting,
-        POINTS_COMPACTING,
+        soak::times(POINTS_COMPACTING),
         compacting.flowed - compacting.flowed / 10,
         compacting.operations + 5,
     ));

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use hivewire_tests::gamq_client::Gamq;
 use hivewire_tests::hive::Hive;
 use hivewire_tests::poll::wait_until;
 use hivewire_tests::stomp_client::{AckMode, Stomp, TIMEOUT};
@@ -123,22 +124,50 @@ fn publish(address: SocketAddr, destination: &str, progress: &Progress) {
     }
 }
 
+/// Who subscribes and then never reads again.
+#[derive(Clone, Copy, Debug)]
+enum StoppedReader {
+    Stomp,
+    Gamq,
+}
+
 #[test]
 fn a_gigabyte_towards_a_stopped_reader_stays_within_the_memory_cap_and_slows_no_other_queue() {
     let _alone = ONE_AT_A_TIME.lock();
-    let hive = Hive::start().unwrap();
+    gigabyte_towards(SLOW, StoppedReader::Stomp, "");
+}
+
+#[test]
+fn the_same_with_a_reader_that_speaks_gamq() {
+    let _alone = ONE_AT_A_TIME.lock();
+    gigabyte_towards(SLOW, StoppedReader::Gamq, "");
+}
+
+/// A topic keeps what it may in memory, and subscribers that lag further behind miss the rest.
+#[test]
+fn the_same_with_a_topic_that_may_keep_64_mib() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let config = "[broker.topics]\nmemory_bytes_max = 67108864\n";
+    gigabyte_towards("/topic/slow", StoppedReader::Stomp, config);
+}
+
+fn gigabyte_towards(destination: &str, reader: StoppedReader, config: &str) {
+    let hive = Hive::options().config(config).start().unwrap();
     let address = hive.stomp_address();
     let mut round_trips = RoundTrips::new(address);
     round_trips.p99();
     let before = round_trips.p99();
-    // Subscribed, and never reads again.
-    let mut stopped_reader = Stomp::connect(address).unwrap();
-    stopped_reader
-        .subscribe("slow", SLOW, AckMode::Auto, &[])
-        .unwrap();
+    let mut stomp = Stomp::connect(address).unwrap();
+    let mut gamq = Gamq::connect(hive.gamq_address()).unwrap();
+    match reader {
+        StoppedReader::Stomp => stomp
+            .subscribe("slow", destination, AckMode::Auto, &[])
+            .unwrap(),
+        StoppedReader::Gamq => gamq.subscribe("slow").unwrap(),
+    }
     let progress = Progress::default();
     let during = std::thread::scope(|scope| {
-        let publisher = scope.spawn(|| publish(address, SLOW, &progress));
+        let publisher = scope.spawn(|| publish(address, destination, &progress));
         let settled = wait_until(PUBLISH_TIME + TIMEOUT, || {
             publisher.is_finished() || is_slowed(&progress)
         });
@@ -149,8 +178,8 @@ fn a_gigabyte_towards_a_stopped_reader_stays_within_the_memory_cap_and_slows_no_
     });
     let peak = hive.memory_bytes_peak().unwrap();
     eprintln!(
-        "{} MiB of 1024 taken; memory peak {} MiB; p99 of the other queue {before:?} before, \
-         {during:?} during",
+        "{destination}, {reader:?}: {} MiB of 1024 taken; memory peak {} MiB; p99 of the other \
+         queue {before:?} before, {during:?} during",
         progress.bytes.load(Ordering::Relaxed) >> 20,
         peak >> 20
     );
@@ -197,7 +226,11 @@ fn other_queues_are_as_quick_while_the_publisher_towards_the_stopped_reader_is_a
     let (mut read, mut slow) = (Vec::new(), Vec::new());
     // In turn, so that whatever else the machine does meanwhile meets both.
     for _ in 0..WINDOWS {
-        read.push(window_under_load(&mut round_trips, address, Some(&mut reader)));
+        read.push(window_under_load(
+            &mut round_trips,
+            address,
+            Some(&mut reader),
+        ));
         slow.push(window_under_load(&mut round_trips, address, None));
     }
     let longest = |windows: &[Window]| windows.iter().map(|window| window.longest).max();
@@ -254,7 +287,7 @@ fn control_a_broker_that_is_held_up_is_found_out() {
                 hive.signal(Signal::STOP).unwrap();
                 std::thread::sleep(Duration::from_millis(10));
                 hive.signal(Signal::CONT).unwrap();
-                std::thread::sleep(Duration::from_millis(5));
+                std::thread::sleep(Duration::from_millis(1));
             }
         });
         let during = round_trips.p99();

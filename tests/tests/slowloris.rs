@@ -11,11 +11,15 @@ use hivewire_tests::hive::Hive;
 use hivewire_tests::poll::wait_until;
 use hivewire_tests::stomp_client::{Stomp, TIMEOUT};
 
-const SOCKETS: usize = 2_000;
+const STOMP_SOCKETS: usize = 2_000;
+const GAMQ_SOCKETS: usize = 500;
+const HTTP_SOCKETS: usize = 500;
 const CLOSED_WITHIN: Duration = Duration::from_secs(10);
 const ONE_BYTE_EVERY: Duration = Duration::from_secs(1);
-/// What the slow clients are saying; it takes them minutes.
-const HANDSHAKE: &[u8] = b"CONNECT\naccept-version:1.2\nhost:/\nx-padding:aaaaaaaaaaaaaaaaaaaaaaaa";
+/// What the slow clients are saying; none of it is complete in time.
+const STOMP_START: &[u8] = b"CONNECT\naccept-version:1.2\nhost:/\nx-padding:aaaaaaaaaaaaaaaaaa";
+const GAMQ_START: &[u8] = b"PUB a-queue-whose-name-takes-its-time-to-come-to-an-end";
+const HTTP_START: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Padding: aaaaaaaaaaaa";
 
 const FLOOD_TIME: Duration = Duration::from_secs(2);
 const FLOOD_DATAGRAMS_PER_SECOND: u64 = 100_000;
@@ -30,24 +34,25 @@ fn is_closed(stream: &TcpStream) -> bool {
     }
 }
 
-/// Trickles the handshake into every socket until all are closed; says how many still are open
-/// when the time is up.
-fn open_after_trickling(mut streams: Vec<TcpStream>, time: Duration) -> usize {
+/// Trickles its start into every socket until all are closed; says how many still are open when
+/// the time is up.
+fn open_after_trickling(mut clients: Vec<SlowClient>, time: Duration) -> usize {
     let start = Instant::now();
     let mut sent = 0;
     wait_until(time, || {
-        if start.elapsed() >= ONE_BYTE_EVERY * sent as u32 && sent < HANDSHAKE.len() {
-            for stream in &mut streams {
+        if start.elapsed() >= ONE_BYTE_EVERY * sent as u32 {
+            for client in &mut clients {
                 // A socket that was closed meanwhile is found below.
-                let _ = stream.write(&HANDSHAKE[sent..=sent]);
+                let byte = client.says.get(sent..=sent).unwrap_or_default();
+                let _ = client.stream.write(byte);
             }
             sent += 1;
         }
         // An answer that says why comes before the end of the stream and is passed over.
-        streams.retain(|stream| !is_closed_after_answer(stream));
-        streams.is_empty()
+        clients.retain(|client| !is_closed_after_answer(&client.stream));
+        clients.is_empty()
     });
-    streams.len()
+    clients.len()
 }
 
 fn is_closed_after_answer(mut stream: &TcpStream) -> bool {
@@ -61,23 +66,32 @@ fn is_closed_after_answer(mut stream: &TcpStream) -> bool {
     }
 }
 
-fn open_sockets(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+/// A socket and what it begins to say.
+struct SlowClient {
+    stream: TcpStream,
+    says: &'static [u8],
+}
+
+fn slow_clients(address: SocketAddr, says: &'static [u8], count: usize) -> Vec<SlowClient> {
     let open = |_| {
         let stream = TcpStream::connect_timeout(&address, TIMEOUT).unwrap();
         stream.set_nonblocking(true).unwrap();
-        stream
+        SlowClient { stream, says }
     };
     (0..count).map(open).collect()
 }
 
 #[test]
-fn two_thousand_sockets_that_never_finish_connecting_are_closed_within_ten_seconds() {
+fn thousands_of_sockets_that_never_finish_what_they_begin_are_closed_within_ten_seconds() {
     let hive = Hive::start().unwrap();
     let mut bystander = Stomp::connect(hive.stomp_address()).unwrap();
     let idle = bystander.stream().try_clone().unwrap();
-    let slow = open_sockets(hive.stomp_address(), SOCKETS);
+    let mut slow = slow_clients(hive.stomp_address(), STOMP_START, STOMP_SOCKETS);
+    slow.extend(slow_clients(hive.gamq_address(), GAMQ_START, GAMQ_SOCKETS));
+    slow.extend(slow_clients(hive.http_address(), HTTP_START, HTTP_SOCKETS));
+    let count = slow.len();
     let open = open_after_trickling(slow, CLOSED_WITHIN);
-    assert_eq!(open, 0, "{open} of {SOCKETS} are still open");
+    assert_eq!(open, 0, "{open} of {count} are still open");
     // Control: a client that did connect is not closed, however little it says.
     idle.set_nonblocking(true).unwrap();
     assert!(!is_closed(&idle), "a connected client was closed as well");
@@ -90,7 +104,7 @@ fn two_thousand_sockets_that_never_finish_connecting_are_closed_within_ten_secon
 #[test]
 fn control_sockets_that_nobody_closes_are_found_open() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let slow = open_sockets(listener.local_addr().unwrap(), 10);
+    let slow = slow_clients(listener.local_addr().unwrap(), STOMP_START, 10);
     assert_eq!(open_after_trickling(slow, Duration::from_secs(2)), 10);
 }
 

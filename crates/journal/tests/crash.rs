@@ -141,8 +141,12 @@ fn crash_in_first_batch(seed: u64) -> (MemoryStorage, BTreeSet<u64>) {
             continue;
         }
         if kept.is_empty() {
-            common::eventually("the next segment", || has_segment(&storage, KEPT_SEGMENT + 1));
-            dropped.drain(..).for_each(|position| journal.release(position, 1));
+            common::eventually("the next segment", || {
+                has_segment(&storage, KEPT_SEGMENT + 1)
+            });
+            dropped
+                .drain(..)
+                .for_each(|position| journal.release(position, 1));
             common::eventually("deletion", || !has_segment(&storage, KEPT_SEGMENT - 1));
         }
         kept.insert(number);

@@ -11,7 +11,7 @@ use fuser::{
     ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request,
     TimeOrNow, WriteFlags,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::FallocateFlags;
 
 use super::content::Content;
@@ -20,6 +20,8 @@ use super::{Operation, SECTOR_BYTES};
 
 /// How long the kernel may trust what it was told: nobody but this mount changes anything.
 const VALID_FOR: Duration = Duration::from_secs(3600);
+/// How often a sync that hangs looks whether it may go on.
+const HANGING_LOOK_UP: Duration = Duration::from_millis(1);
 const BLOCK_BYTES: u32 = 4096;
 /// What a file system without a limit says of itself.
 const CAPACITY_BYTES_UNLIMITED: u64 = 1 << 40;
@@ -60,11 +62,23 @@ impl Server {
         operation: Operation,
         work: impl FnOnce(&mut Model) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let mut model = self.model.lock();
+        let mut model = self.model_once_syncs_go_on();
         if model.count(operation)? {
             return Err(Errno::EIO);
         }
         work(&mut model)
+    }
+
+    /// Requests are answered one at a time, so the whole disk hangs, as disks do.
+    fn model_once_syncs_go_on(&self) -> MutexGuard<'_, Model> {
+        loop {
+            let model = self.model.lock();
+            if !model.faults.hang_syncs || model.power_cut {
+                return model;
+            }
+            drop(model);
+            std::thread::sleep(HANGING_LOOK_UP);
+        }
     }
 
     fn make(

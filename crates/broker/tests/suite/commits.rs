@@ -11,7 +11,7 @@ use journal::testing::{Fault, Loss, MemoryStorage, Operation};
 
 use crate::rig::{
     GatedStorage, Reader, Rig, bodies, name, numbered, publication, rule, small_journal, to_queue,
-    to_topic, until,
+    to_topic,
 };
 
 fn set(key: &str, value: &str) -> StateWrite {
@@ -408,15 +408,7 @@ async fn many_sends_in_one_record_are_read_back_in_order() {
     assert!(rig.stats("q").on_disk > 290);
     let rig = rig.crash(Loss::Unsynced);
     assert_eq!(rig.drain_bodies("q").await, texts);
-    let keepers = || {
-        rig.broker
-            .journal()
-            .segments()
-            .iter()
-            .map(|s| s.keepers)
-            .sum::<u64>()
-    };
-    until("nothing is needed", || keepers() == 0).await;
+    rig.until_needed(0).await;
 }
 
 #[tokio::test]

@@ -90,15 +90,7 @@ async fn what_moved_is_served_from_its_new_place() {
         let left = rig.drain_bodies("spilled").await;
         assert_eq!(left, numbered(held.len()..50));
         assert_eq!(rig.broker.counters().unreadable.get(), 0);
-        let keepers = || {
-            rig.broker
-                .journal()
-                .segments()
-                .iter()
-                .map(|s| s.keepers)
-                .sum::<u64>()
-        };
-        until("nothing is needed", || keepers() == 0).await;
+        rig.until_needed(0).await;
     }
 }
 

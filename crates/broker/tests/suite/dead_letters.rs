@@ -112,12 +112,14 @@ async fn purged_letters_do_not_come_again() {
     };
     assert_eq!(rig.broker.purge_dead(&first), 1);
     assert_eq!(rig.broker.purge_dead(&first), 0);
+    rig.until_needed(599).await;
     rig.publish("sync", "x", true).await;
     let rig = rig.crash(Loss::Unsynced);
     assert_eq!(texts(&all(&rig)), numbered(1..600));
     assert_eq!(rig.broker.dead_letters(&DeadFilter::default(), 0).len(), 0);
     assert_eq!(rig.broker.dead_letters(&DeadFilter::default(), 7).len(), 7);
     assert_eq!(rig.broker.purge_dead(&DeadFilter::default()), 599);
+    rig.until_needed(1).await;
     rig.publish("sync", "x", true).await;
     let rig = rig.crash(Loss::Unsynced);
     assert!(all(&rig).is_empty());

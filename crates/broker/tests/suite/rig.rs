@@ -116,6 +116,17 @@ impl Rig {
         }
     }
 
+    /// Waits until only that many records of the journal are needed: until everything that had to
+    /// wait for the journal is written.
+    pub async fn until_needed(&self, records: u64) {
+        until("the journal needs no more", || {
+            self.broker.tidy();
+            let segments = self.broker.journal().segments();
+            segments.iter().map(|segment| segment.keepers).sum::<u64>() == records
+        })
+        .await;
+    }
+
     pub async fn wait(&self, position: broker::Position) {
         let wait = self.broker.journal().wait(position);
         let waited = tokio::time::timeout(TIMEOUT, wait).await;

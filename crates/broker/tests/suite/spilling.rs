@@ -138,15 +138,8 @@ async fn purging_takes_what_is_being_read_too() {
     assert_eq!(rig.broker.memory_bytes(), 0);
     // Nothing keeps an old segment, and nothing purged comes again.
     rig.publish("other", "x", true).await;
-    let needed = || {
-        rig.broker
-            .journal()
-            .segments()
-            .iter()
-            .map(|s| s.keepers)
-            .sum::<u64>()
-    };
-    until("only one message is needed", || needed() == 1).await;
+    rig.until_needed(1).await;
+    rig.publish("other", "x", true).await;
     let rig = rig.crash(Loss::Unsynced);
     assert_eq!(rig.stats("q").waiting, 0);
 }
