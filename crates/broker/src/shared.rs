@@ -16,6 +16,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::runtime::Handle;
 
 use crate::counters::Counters;
+use crate::delivery::Delivery;
 use crate::queue::{Publication, Queue, Settled, Unburied};
 use crate::records::RecordWriter;
 use crate::settings::Settings;
@@ -100,6 +101,15 @@ impl Shared {
 
     pub fn memory_is_short(&self, bytes: usize) -> bool {
         self.memory_bytes.load(Ordering::Relaxed) + bytes > self.settings.memory_bytes_max
+    }
+
+    /// Notes how long the last of some deliveries took: a sample per batch costs next to nothing.
+    pub fn observe_delivery(&self, deliveries: &[Delivery]) {
+        if let Some(delivery) = deliveries.last() {
+            let taken_in = delivery.entry.message.published_at;
+            let took = self.clock.now().since(taken_in);
+            self.counters.delivery_seconds.observe(took.as_secs_f64());
+        }
     }
 
     pub fn memory_bytes(&self) -> usize {

@@ -52,6 +52,7 @@ impl QueueSubscription {
 
     /// Deliveries of this subscription were written to the subscriber.
     pub fn sent(&self, deliveries: &[Delivery]) {
+        self.queue.shared.observe_delivery(deliveries);
         let bytes = deliveries.iter().map(|d| d.entry.size_bytes()).sum();
         let mut core = self.queue.core.lock();
         core.sent(self.index, deliveries.len(), bytes);

@@ -139,6 +139,7 @@ impl TopicSubscription {
 
     /// Deliveries of this subscription were written to the subscriber.
     pub fn sent(&self, deliveries: &[Delivery]) {
+        self.topic.shared.observe_delivery(deliveries);
         let bytes = deliveries.iter().map(|d| d.entry.size_bytes()).sum();
         let mut core = self.topic.core.lock();
         core.sent(self.index, deliveries.len(), bytes);
