@@ -139,6 +139,12 @@ impl Broker {
         self.queues.read().get(name).cloned()
     }
 
+    /// Ends a queue for good: its messages go, and its name is free. Says how many messages went.
+    pub fn remove_queue(&self, name: &str) -> usize {
+        let removed = self.queues.write().remove(name);
+        removed.map_or(0, |queue| queue.close())
+    }
+
     /// The topic with this name, if there is one.
     pub fn find_topic(&self, name: &str) -> Option<Arc<Topic>> {
         self.topics.read().get(name).cloned()

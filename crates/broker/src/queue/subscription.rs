@@ -144,8 +144,18 @@ impl QueueSubscription {
         }
         let unseen: HashSet<u64> = unseen.iter().map(|entry| entry.id).collect();
         let unacked = core.unsubscribe(self.index);
-        let (unseen, tried) = unacked.into_iter().partition(|e| unseen.contains(&e.id));
-        self.queue.return_unseen(core, unseen);
+        let (mut back, seen): (Vec<Entry>, Vec<Entry>) =
+            unacked.into_iter().partition(|e| unseen.contains(&e.id));
+        // What it was working on is most likely the oldest. Were the others blamed as well, a
+        // subscriber that crashes over one message would take all it was sent ahead to the dead
+        // letters with it.
+        let mut seen = seen.into_iter();
+        let tried: Vec<Entry> = seen.by_ref().take(1).collect();
+        back.extend(seen.map(|entry| Entry {
+            redelivered: true,
+            ..entry
+        }));
+        self.queue.return_unseen(core, back);
         let reject = Reject::Retry {
             reason: "the subscriber left without acknowledging it".into(),
         };

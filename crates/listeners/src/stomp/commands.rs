@@ -194,6 +194,9 @@ impl StompSession {
         answers: &mut Vec<u8>,
     ) -> Outcome {
         let destination = destination::parse(&send.destination, &self.id)?;
+        if self.owner_has_gone(&destination) {
+            return self.refuse_orphan(&destination, send.receipt.is_some());
+        }
         if let Some(reply_to) = send.reply_to_temporary.take() {
             let name = self.imply_subscription(&reply_to)?;
             let address = format!("/queue/{name}");
@@ -223,6 +226,27 @@ impl StompSession {
             send.receipt.as_deref(),
             more_bytes,
         );
+        Ok(Progress::Done)
+    }
+
+    /// Whether it is a temporary queue that ended with its connection.
+    fn owner_has_gone(&self, destination: &Destination) -> bool {
+        destination::is_foreign_temporary(destination, &self.id)
+            && self
+                .broker
+                .find_queue(destination.name().as_str())
+                .is_none()
+    }
+
+    /// Nobody could ever read what is sent there. Whoever asked for a receipt is told; an answer
+    /// that comes too late must not cost others their connection.
+    fn refuse_orphan(&self, destination: &Destination, asked: bool) -> Outcome {
+        self.counters.messages_refused.inc();
+        let text = format!("no such queue: {destination} ended with the connection that made it");
+        if asked {
+            return Err(Refusal(text));
+        }
+        tracing::info!("a message is refused: {text}");
         Ok(Progress::Done)
     }
 

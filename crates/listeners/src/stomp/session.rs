@@ -314,9 +314,7 @@ impl Session for StompSession {
     fn close(self, unsent: Vec<Delivery>) {
         self.subscriptions.close(unsent);
         for name in &self.temporaries {
-            if let Some(queue) = self.broker.find_queue(name.as_str()) {
-                queue.close();
-            }
+            self.broker.remove_queue(name.as_str());
         }
     }
 }
