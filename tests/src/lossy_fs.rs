@@ -30,6 +30,7 @@ mod fuse;
 mod model;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,7 +90,7 @@ pub struct Loss {
 }
 
 /// Why the file system could not do what a test asked of it.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum LossyFsError {
     /// Mounting was refused.
     #[error("cannot mount at {path}: {source}; run as root on a machine with /dev/fuse")]
@@ -107,6 +108,13 @@ pub enum LossyFsError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// Tests unwrap these, so what they print then has to be readable.
+impl fmt::Debug for LossyFsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// A mounted file system that loses what was not synced. Dropping it unmounts it.

@@ -208,7 +208,7 @@ fn a_flipped_bit_in_any_byte_in_use_is_refused() {
         let bytes = fs::read(segment).unwrap();
         let name = segment.file_name().unwrap().to_str().unwrap();
         for _ in 0..FLIPS_ANYWHERE {
-            let in_use = (0..bytes.len()).filter(|at| bytes[*at] != 0);
+            let in_use: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
             let at = Flip {
                 name,
                 offset: fastrand::choice(in_use).unwrap(),
@@ -228,7 +228,7 @@ fn a_flipped_bit_in_an_unused_byte_harms_no_message() {
     for segment in ended.segments() {
         let bytes = fs::read(&segment).unwrap();
         let name = segment.file_name().unwrap().to_str().unwrap();
-        let unused = (0..bytes.len()).filter(|at| bytes[*at] == 0);
+        let unused: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == 0).collect();
         let at = Flip {
             name,
             offset: fastrand::choice(unused).unwrap(),
