@@ -1,7 +1,7 @@
 //! Sessions of the protocols that clients speak to the broker.
 //!
 //! [`start`] opens the listeners that the [`Settings`] name. Each protocol has a folder of its own
-//! with the same files; [`PROTOCOLS`] is the one table that lists them.
+//! with the same files; `PROTOCOLS` is the one table that lists them.
 //!
 //! ```
 //! use listeners::{Address, Settings};

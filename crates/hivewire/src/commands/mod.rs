@@ -1,4 +1,4 @@
-//! The commands of the binary: one file each, one line each in [`Command`].
+//! The commands of the binary: one file each, one line each in `Command`.
 
 mod bench;
 mod completions;
