@@ -102,16 +102,15 @@ fn what_is_recovered_after_a_failed_sync_survives_loss_of_power() {
     assert_eq!(open(&storage).unwrap().records, seen);
 }
 
-/// Fills the journal until it refuses, and returns the positions.
+/// Fills the journal until it refuses, and returns the positions. The disk may turn out to be full
+/// while it waits or, a moment later, when it appends.
 fn fill(journal: &Journal) -> Vec<Position> {
     let mut positions = Vec::new();
     loop {
-        match runtime().block_on(journal.ready()) {
-            Ok(()) => positions.push(
-                journal
-                    .append(&[&record(positions.len() as u64)], 1)
-                    .unwrap(),
-            ),
+        let record = record(positions.len() as u64);
+        let ready = runtime().block_on(journal.ready());
+        match ready.and_then(|()| journal.append(&[&record], 1)) {
+            Ok(position) => positions.push(position),
             Err(AppendError::DiskFull { reason }) => {
                 assert!(reason.contains("bytes free"), "{reason}");
                 return positions;
