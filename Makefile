@@ -54,5 +54,5 @@ coverage: ## line coverage of the messaging crates
 bench: build tools ## side by side with the peers; writes docs/benchmarks.md
 	$(CARGO) run --release --locked -p hivewire-bench
 
-soak: build tools ## the fault tests with large counts; takes hours
-	HIVEWIRE_SOAK=1 $(CARGO) test --release --locked -p hivewire-tests -- --nocapture
+soak: build tools ## the fault tests with 67 times the counts, or HIVEWIRE_SOAK times; takes hours
+	HIVEWIRE_SOAK=$${HIVEWIRE_SOAK:-67} $(CARGO) test --release --locked -p hivewire-tests -- --nocapture
