@@ -243,3 +243,23 @@ async fn long_reasons_and_crowded_headers_still_say_where_it_came_from() {
     assert_eq!(headers.get(Message::DEAD_QUEUE), Some("q"));
     assert!(headers.get(Message::DEAD_REASON).unwrap().len() <= 1_024);
 }
+
+/// A subscriber that crashes over its first message again and again takes nothing with it that it
+/// was merely sent ahead.
+#[tokio::test]
+async fn a_lost_subscriber_is_blamed_on_its_oldest_message_alone() {
+    let rig = Rig::queues(QueueSettings {
+        tries_max: 3,
+        ..QueueSettings::default()
+    });
+    rig.publish_all("q", &numbered(0..4), true).await;
+    for lost in 0..3 {
+        let reader = rig.subscribe("q", AckMode::Individual);
+        let entries = reader.expect(4).await;
+        assert!(entries.iter().all(|e| e.redelivered == (lost > 0)));
+    }
+    assert_eq!(texts(&all(&rig)), numbered(0..1));
+    let left = rig.subscribe("q", AckMode::Individual).expect(3).await;
+    assert_eq!(bodies(&left), numbered(1..4));
+    assert!(left.iter().all(|e| e.redelivered && e.tries == 0));
+}
