@@ -83,3 +83,30 @@ fn broken_clients_harm_nobody_and_lose_nothing() {
     assert!(all, "{} are left", held(&hive, "good"));
     good.expect_nothing();
 }
+
+/// An answer that comes after the asker has gone must neither stay for ever nor cost the answerer
+/// its connection, unless it asked to be told.
+#[test]
+fn a_temporary_queue_ends_with_its_connection() {
+    let hive = Hive::start().unwrap();
+    let mut server = Wire::connected(&hive);
+    server.send("SUBSCRIBE\nid:1\ndestination:/queue/ask\n\n\0");
+    let mut asker = Wire::connected(&hive);
+    asker.send("SEND\ndestination:/queue/ask\nreply-to:/temp-queue/answers\n\n?\0");
+    let request = server.frame();
+    let reply_to = header(&request, "reply-to");
+    let reply = |headers: &str| format!("SEND\ndestination:{reply_to}\n{headers}\n!\0");
+    server.send(reply(""));
+    assert!(asker.frame().ends_with("\n\n!\0"));
+    drop(asker);
+
+    let name = reply_to.trim_start_matches("/queue/");
+    assert!(wait_until(TIMEOUT, || hive
+        .rest("GET", &format!("/api/v1/queues/{name}"), b"")
+        .is_ok_and(|answer| answer.status == 404)));
+    server.send(reply("x:another\n"));
+    server.send("SEND\ndestination:/queue/ask\n\nstill here\0");
+    assert!(server.frame().ends_with("still here\0"));
+    server.send(reply("receipt:7\n"));
+    server.expect_error_with("no such queue", "receipt-id:7\n");
+}

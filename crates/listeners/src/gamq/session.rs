@@ -26,6 +26,15 @@ pub(super) const REFUSED: &[u8; 8] = b"PUBNACK\n";
 /// The command whose refusal may have to be counted in bytes.
 const PUBLISH: &str = "PUB";
 
+/// Answers to publishes that wait for a sync. A client knows them only by their order, so what comes
+/// after one that waits has to wait as well.
+#[derive(Clone, Copy)]
+struct Waiting {
+    position: Position,
+    count: usize,
+    accepted: bool,
+}
+
 /// What a client has subscribed to. Its place in the list is the token on its deliveries.
 #[derive(Clone, Default)]
 pub(super) struct Subscriptions(Arc<Mutex<Vec<Subscription>>>);
@@ -70,7 +79,7 @@ pub(super) struct GamqSession {
     target: Option<(String, Channel)>,
     batch: Batch,
     /// How many acknowledgements wait for which sync.
-    waiting: VecDeque<(Position, usize)>,
+    waiting: VecDeque<Waiting>,
 }
 
 impl GamqSession {
@@ -139,12 +148,12 @@ impl GamqSession {
     }
 
     /// A publish that was to be acknowledged is answered as a client that counts bytes expects it.
-    fn complain_of(&self, command: &str, answers: &mut Vec<u8>, text: &str) {
+    fn complain_of(&mut self, command: &str, answers: &mut Vec<u8>, text: &str) {
         if command == PUBLISH {
             self.counters.messages_refused.inc();
             if self.acknowledge {
                 tracing::debug!("a gamq publish is refused: {text}");
-                answers.extend_from_slice(REFUSED);
+                self.answer(1, false, None, answers);
                 return;
             }
         }
@@ -200,17 +209,32 @@ impl GamqSession {
         if !self.acknowledge || count == 0 {
             return;
         }
-        // Acknowledgements keep their order, so nothing overtakes what waits for a sync.
-        match stored.or(self.waiting.back().map(|(position, _)| *position)) {
-            Some(position) => self.waiting.push_back((position, count)),
-            None => answers.extend_from_slice(&gamq::PUBACK.repeat(count)),
+        self.answer(count, true, stored, answers);
+    }
+
+    /// Answers publishes at once, or after everything that waits for a sync.
+    fn answer(
+        &mut self,
+        count: usize,
+        accepted: bool,
+        stored: Option<Position>,
+        answers: &mut Vec<u8>,
+    ) {
+        let last = self.waiting.back().map(|waiting| waiting.position);
+        match stored.or(last) {
+            Some(position) => self.waiting.push_back(Waiting {
+                position,
+                count,
+                accepted,
+            }),
+            None => answers.extend_from_slice(&answer_bytes(accepted).repeat(count)),
         }
     }
 
-    fn refuse(&self, error: &PublishError, answers: &mut Vec<u8>) {
+    fn refuse(&mut self, error: &PublishError, answers: &mut Vec<u8>) {
         self.counters.messages_refused.inc();
         if self.acknowledge {
-            answers.extend_from_slice(REFUSED);
+            self.answer(1, false, None, answers);
         }
         tracing::debug!("a gamq publish is refused: {error}");
     }
@@ -266,6 +290,10 @@ impl GamqSession {
     }
 }
 
+fn answer_bytes(accepted: bool) -> &'static [u8] {
+    if accepted { gamq::PUBACK } else { REFUSED }
+}
+
 impl Session for GamqSession {
     fn receive(&mut self, input: &[u8], answers: &mut Vec<u8>) -> Received {
         let mut consumed = 0;
@@ -307,14 +335,13 @@ impl Session for GamqSession {
     }
 
     fn synced(&mut self, durable: Durable, answers: &mut Vec<u8>) -> Result<(), Stop> {
-        while let Some(&(position, count)) = self.waiting.front() {
-            if durable.covers(position) {
-                answers.extend_from_slice(&gamq::PUBACK.repeat(count));
-            } else if durable.failed {
-                answers.extend_from_slice(&REFUSED.repeat(count));
-            } else {
+        while let Some(waiting) = self.waiting.front() {
+            let synced = durable.covers(waiting.position);
+            if !synced && !durable.failed {
                 break;
             }
+            let bytes = answer_bytes(waiting.accepted && synced);
+            answers.extend_from_slice(&bytes.repeat(waiting.count));
             self.waiting.pop_front();
         }
         Ok(())

@@ -38,6 +38,12 @@ pub(super) fn temporary(name: &str, session: &str) -> String {
     format!("{TEMPORARY_QUEUES}{session}.{name}")
 }
 
+/// Whether a destination is the queue behind a temporary queue, as others see it.
+pub(super) fn names_temporary(text: &str) -> bool {
+    text.strip_prefix("/queue/")
+        .is_some_and(|name| name.starts_with(TEMPORARY_QUEUES))
+}
+
 /// Whether a queue belongs to another session: anyone may send there, and nobody else may read.
 pub(super) fn is_foreign_temporary(destination: &Destination, session: &str) -> bool {
     let Destination::Queue(name) = destination else {

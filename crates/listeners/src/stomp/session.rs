@@ -7,6 +7,7 @@ use broker::{AppendError, Broker, Channel, Delivery, Durable, Entry, Outbox, Pub
 use kernel::{Headers, Name};
 use wire::stomp::{Decoded, Decoder, HEARTBEAT, Version};
 
+use super::destination;
 use super::encode;
 use super::limits;
 use super::receipts::Receipts;
@@ -60,9 +61,11 @@ pub(super) struct Sends {
 }
 
 impl Sends {
-    /// Whether a message can join the others.
+    /// Whether a message can join the others. A temporary queue may have ended in between, so it is
+    /// looked up each time.
     pub fn joins(&self, destination: &str, durable: bool) -> bool {
         self.durable == durable
+            && !destination::names_temporary(destination)
             && self
                 .target
                 .as_ref()
