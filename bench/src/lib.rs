@@ -1,15 +1,16 @@
 //! Side-by-side benchmarks: Hivewire and the systems its users would otherwise take.
 //!
-//! Three parts, each usable alone:
+//! Four parts, each usable alone:
 //!
 //! - [`peers`] starts real brokers on loopback and ends them again, whatever happens. Other
 //!   tests use it too; the main types are [`peers::rabbitmq::RabbitMq`],
 //!   [`peers::nats::Nats`] and [`peers::hivewire::Hivewire`].
 //! - [`drivers`] puts load on a broker through one set of loops for all protocols, and checks
 //!   every body that arrives.
+//! - [`workers`] drives our workers and the actors of other libraries within this process.
 //! - [`cases`] lists what is compared, [`report`] writes down how it came out.
 //!
-//! Everything blocks; nothing needs an async runtime.
+//! Everything blocks; what needs an async runtime starts its own.
 //!
 //! ```no_run
 //! use hivewire_bench::drivers::load::{Load, throughput};
@@ -35,3 +36,4 @@ pub mod cases;
 pub mod drivers;
 pub mod peers;
 pub mod report;
+pub mod workers;

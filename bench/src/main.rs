@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::Parser;
 use hivewire_bench::cases::{self, Case, Effort, Measurement, Side, Systems};
 use hivewire_bench::report::{self, Line, Machine};
+use hivewire_bench::workers::probe::Probe;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Compares Hivewire with other brokers on this machine.
@@ -31,6 +32,12 @@ struct Arguments {
     /// List the cases.
     #[arg(long)]
     list: bool,
+    /// Measure one thing in this process and print the figure; cases start it.
+    #[arg(long, hide = true)]
+    probe: Option<Probe>,
+    /// Of how many.
+    #[arg(long, hide = true, default_value_t = 1)]
+    count: u32,
 }
 
 fn main() -> ExitCode {
@@ -44,6 +51,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(probe) = arguments.probe {
+        println!("{}", probe.measure(arguments.count)?);
+        return Ok(());
+    }
     let selected = cases::select(&arguments.only)?;
     if arguments.list {
         for case in selected {

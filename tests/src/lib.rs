@@ -29,4 +29,5 @@ pub mod proxy;
 pub mod small_disk;
 pub mod soak;
 pub mod stomp_client;
+pub mod workers;
 pub mod workload;

@@ -21,20 +21,40 @@ const LAYERS: &[(&str, &[&str])] = &[
         "hivewire-bus",
         &["hivewire-broker", "hivewire-journal", "hivewire-kernel"],
     ),
+    ("hivewire-runtime", &["hivewire-bus", "hivewire-kernel"]),
+    ("hivewire-wasm", &["hivewire-kernel"]),
+    // For those who write workers; they know nothing of what runs them.
+    ("hivewire-build", &["hivewire-kernel"]),
+    ("hivewire-sdk", &[]),
     (
         "hivewire",
         &[
             "hivewire-broker",
+            "hivewire-build",
             "hivewire-bus",
             "hivewire-journal",
             "hivewire-kernel",
             "hivewire-listeners",
+            "hivewire-runtime",
+            "hivewire-wasm",
             "hivewire-wire",
         ],
     ),
     // They drive the binary from outside and share no code with it.
-    ("hivewire-tests", &[]),
-    ("hivewire-bench", &[]),
+    ("hivewire-tests", &["hivewire-build"]),
+    // It measures the runtime in its own process, as those who embed it see it.
+    (
+        "hivewire-bench",
+        &[
+            "hivewire-broker",
+            "hivewire-build",
+            "hivewire-bus",
+            "hivewire-journal",
+            "hivewire-kernel",
+            "hivewire-runtime",
+            "hivewire-wasm",
+        ],
+    ),
 ];
 
 /// Brokers and client libraries. Whoever names one has built something for it.
@@ -65,6 +85,8 @@ const FORBIDDEN: &[(&str, &[&[&str]])] = &[
     ("wire", &[PRODUCTS, OUTSIDE]),
     ("journal", &[PRODUCTS, PROTOCOLS]),
     ("broker", &[PRODUCTS, PROTOCOLS]),
+    ("runtime", &[PRODUCTS, PROTOCOLS]),
+    ("wasm", &[PRODUCTS, PROTOCOLS]),
 ];
 
 fn repository() -> &'static Path {

@@ -4,6 +4,12 @@ mod gamq_published;
 mod round_trip;
 mod throughput;
 mod topic_memory;
+mod worker_ask;
+mod worker_durable;
+mod worker_memory;
+mod worker_replace;
+mod worker_start;
+mod worker_tell;
 
 use crate::drivers::LoadError;
 use crate::peers::PeerError;
@@ -11,6 +17,7 @@ use crate::peers::hivewire::Hivewire;
 use crate::peers::nats::Nats;
 use crate::peers::rabbitmq::RabbitMq;
 use crate::report::Row;
+use crate::workers::WorkerError;
 
 /// What can go wrong in a case.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +28,9 @@ pub enum CaseError {
     /// The load failed.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// Workers or actors did not do what they should.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
     /// A case of this name does not exist.
     #[error("there is no case {name:?}; there are: {known}")]
     Unknown {
@@ -50,6 +60,8 @@ pub enum Target {
     AtLeast(f64),
     /// Less is better.
     AtMost(f64),
+    /// It is only shown.
+    None,
 }
 
 impl Target {
@@ -58,6 +70,7 @@ impl Target {
         match self {
             Self::AtLeast(least) => ratio >= least,
             Self::AtMost(most) => ratio <= most,
+            Self::None => true,
         }
     }
 }
@@ -67,6 +80,7 @@ impl std::fmt::Display for Target {
         match self {
             Self::AtLeast(least) => write!(formatter, "≥ {least}×"),
             Self::AtMost(most) => write!(formatter, "≤ {most}×"),
+            Self::None => formatter.write_str("–"),
         }
     }
 }
@@ -134,6 +148,12 @@ pub fn all() -> Vec<&'static Case> {
         .chain(round_trip::CASES)
         .chain(topic_memory::CASES)
         .chain(gamq_published::CASES)
+        .chain(worker_tell::CASES)
+        .chain(worker_ask::CASES)
+        .chain(worker_start::CASES)
+        .chain(worker_memory::CASES)
+        .chain(worker_durable::CASES)
+        .chain(worker_replace::CASES)
         .collect()
 }
 

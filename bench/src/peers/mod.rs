@@ -83,7 +83,7 @@ impl PeerError {
 pub type Result<T> = std::result::Result<T, PeerError>;
 
 /// Makes an empty directory for one peer; it goes when the returned guard is dropped.
-fn data_directory(peer: &str) -> Result<TempDir> {
+pub(crate) fn data_directory(peer: &str) -> Result<TempDir> {
     let root = std::env::var_os(DATA_ROOT_VARIABLE)
         .map(PathBuf::from)
         .unwrap_or_else(std::env::temp_dir);

@@ -8,7 +8,7 @@ const BEGIN: &str = "<!-- begin: written by hivewire-bench -->";
 const END: &str = "<!-- end: written by hivewire-bench -->";
 const TITLE: &str = "# Benchmarks\n\n";
 
-const METHOD: &str = "\
+const BROKERS: &str = "\
 Each row compares Hivewire with one other system, on one machine, over loopback, one producer and
 one consumer, bodies of 128 bytes if nothing else is said. Both systems run as they come, are
 measured in turn (ours, theirs, ours, …) at least five times for about a second and a half each,
@@ -22,7 +22,20 @@ machine's cores with the system that it measures.
 
 Published figures of other systems come from their authors' machines; such a row shows the order
 of magnitude and no more.
+";
 
+const WORKERS: &str = "\
+Workers and the actors of other libraries run in the process that measures them, in turn, each
+repetition with a tokio runtime of its own that has one thread per core; Hivewire's runtime has as
+many threads for turns besides. The same loops send the same bodies of 128 bytes, each made anew, and
+every receiver checks the number in every body: a message that is lost, doubled or out of order is
+an error, not a figure. Each library is driven as its documentation says. The peers' actors take the
+body as part of their own message type, ours as a message that could as well come from the network.
+
+Where the other column says what we allow there is no peer; the ratio is the share of it that is used.
+";
+
+const REPEAT: &str = "\
 To repeat it: `tests/tools/install bench`, `cargo build --release`,
 `cargo run --release -p hivewire-bench`. With `--only NAME` one case runs and only its row changes;
 `--quick` shows in about two minutes that all cases work and writes nothing. `HIVEWIRE_BENCH_DIR` names
@@ -31,12 +44,26 @@ the directory, and so the disk, that holds the data.
 
 /// Writes our part of the page.
 pub fn document(cases: &[&Case], rows: &[Row], machine: &Machine) -> String {
-    let row_of = |case: &Case| rows.iter().find(|row| row.name == case.name);
-    let mut text = format!("{BEGIN}\n## Brokers\n\n{METHOD}\n### Machine\n\n");
+    let mut text = format!("{BEGIN}\n{REPEAT}\n## Machine\n\n");
     for (name, value) in &machine.facts {
         text.push_str(&format!("- {name}: {value}\n"));
     }
-    text.push_str(&format!("\n### Results\n\n| {} |\n", COLUMNS.join(" | ")));
+    let (workers, brokers): (Vec<_>, Vec<_>) = cases
+        .iter()
+        .partition(|case| case.name.starts_with("worker-"));
+    for (title, method, cases) in [("Brokers", BROKERS, brokers), ("Workers", WORKERS, workers)] {
+        text.push_str(&format!("\n## {title}\n\n{method}\n"));
+        section(&mut text, &cases, rows);
+    }
+    text.push_str(END);
+    text.push('\n');
+    text
+}
+
+/// A table of cases and what each of them measures.
+fn section(text: &mut String, cases: &[&Case], rows: &[Row]) {
+    let row_of = |case: &Case| rows.iter().find(|row| row.name == case.name);
+    text.push_str(&format!("### Results\n\n| {} |\n", COLUMNS.join(" | ")));
     text.push_str(&format!("|{}\n", "---|".repeat(COLUMNS.len())));
     for case in cases {
         let cells = line(case, row_of(case)).cells;
@@ -50,9 +77,6 @@ pub fn document(cases: &[&Case], rows: &[Row], machine: &Machine) -> String {
         }
         text.push('\n');
     }
-    text.push_str(END);
-    text.push('\n');
-    text
 }
 
 /// Puts our part in place of the old one, or at the end if there is none.

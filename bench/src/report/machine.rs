@@ -7,6 +7,8 @@ use crate::peers::nats::Nats;
 use crate::peers::rabbitmq::RabbitMq;
 use crate::peers::{self, DATA_ROOT_VARIABLE};
 
+const LOCK_FILE: &str = include_str!("../../../Cargo.lock");
+
 /// The machine and the versions of the systems, in words.
 #[derive(Debug, Clone)]
 pub struct Machine {
@@ -28,6 +30,8 @@ impl Machine {
                 ("Hivewire", version(Hivewire::version())),
                 ("RabbitMQ", version(RabbitMq::version())),
                 ("NATS", version(Nats::version())),
+                ("ractor", locked_version("ractor")),
+                ("kameo", locked_version("kameo")),
             ],
         }
     }
@@ -39,6 +43,14 @@ fn unknown() -> String {
 
 fn version(found: peers::Result<String>) -> String {
     found.unwrap_or_else(|_| "not installed".to_owned())
+}
+
+/// The version of a library that this program is linked with.
+fn locked_version(library: &str) -> String {
+    let name = format!("name = \"{library}\"\nversion = \"");
+    let after = LOCK_FILE.split_once(&name).map(|(_, after)| after);
+    let version = after.and_then(|after| after.split_once('"'));
+    version.map_or_else(unknown, |(version, _)| version.to_owned())
 }
 
 fn read(path: &str) -> String {
@@ -93,6 +105,12 @@ mod tests {
         let kind = |path| mount_of(mounts, Path::new(path));
         assert_eq!(kind("/tmp/x").as_deref(), Some("tmpfs"));
         assert_eq!(kind("/tmpx").as_deref(), Some("ext4"));
+    }
+
+    #[test]
+    fn libraries_have_versions() {
+        assert!(locked_version("ractor").starts_with("0."));
+        assert_eq!(locked_version("no-such-library"), "unknown");
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub use document::{document, merge_document};
 pub use machine::Machine;
 pub use results::{ResultsError, Row, merge_results, read_rows};
 
-use crate::cases::Case;
+use crate::cases::{Case, Target};
 
 /// One line of a table for the terminal or the page.
 #[derive(Debug)]
@@ -36,8 +36,11 @@ pub fn line(case: &Case, row: Option<&Row>) -> Line {
     let (ours, ratio, reached) = match row {
         None => (unknown(), "–".to_owned(), "–".to_owned()),
         Some(row) => {
-            let reached = case.target.is_reached(row.ratio);
-            let verdict = if reached { "yes" } else { "no" };
+            let verdict = match case.target {
+                Target::None => "–",
+                target if target.is_reached(row.ratio) => "yes",
+                _ => "no",
+            };
             (figure(row.ours), ratio(row.ratio), verdict.to_owned())
         }
     };

@@ -411,6 +411,15 @@ impl Subscription {
         }
     }
 
+    /// The subscriber never looked at these messages: when it ends, they are given back as if they
+    /// had not been delivered.
+    pub fn release(&self, ids: impl IntoIterator<Item = u64>) {
+        match self {
+            Self::Queue(subscription) => subscription.release(ids),
+            Self::Topic(_) => {}
+        }
+    }
+
     /// Ends the subscription. `unsent` are its deliveries that were taken from the outbox and not
     /// written; `maybe_seen` says whether a part of them may have arrived all the same.
     pub fn close(self, unsent: Vec<Entry>, maybe_seen: bool) {

@@ -1,10 +1,14 @@
 //! Several changes as one step: messages consumed, messages sent, state written.
 
+use std::pin::Pin;
+
 use bytes::Bytes;
 use kernel::{Destination, Message, Name};
 
+use crate::capabilities::AckLevel;
 use crate::contract::Subscription;
 use crate::delivery::Receipt;
+use crate::error::BusError;
 
 /// What is to happen in one step: all of it, or nothing.
 #[derive(Default)]
@@ -52,4 +56,23 @@ pub enum StateWrite {
         /// The key.
         key: Bytes,
     },
+}
+
+/// A commit that has its place: it becomes permanent before everything that is committed after it,
+/// unless the engine is lost.
+pub enum Submitted {
+    /// It is permanent already.
+    Done(AckLevel),
+    /// It becomes permanent when this says so.
+    Waits(Pin<Box<dyn Future<Output = Result<AckLevel, BusError>> + Send>>),
+}
+
+impl Submitted {
+    /// Waits until it is permanent.
+    pub async fn permanent(self) -> Result<AckLevel, BusError> {
+        match self {
+            Self::Done(level) => Ok(level),
+            Self::Waits(wait) => wait.await,
+        }
+    }
 }

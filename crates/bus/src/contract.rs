@@ -8,7 +8,7 @@ use bytes::Bytes;
 use kernel::{Destination, Message, Name};
 
 use crate::capabilities::{AckLevel, Capabilities};
-use crate::commit::Commit;
+use crate::commit::{Commit, Submitted};
 use crate::delivery::{Delivery, Receipt, Reject};
 use crate::error::BusError;
 
@@ -76,6 +76,17 @@ pub trait Bus: Send + Sync {
     /// state before doing anything else in its bucket.
     async fn commit(&self, commit: &Commit<'_>, timeout: Duration) -> Result<AckLevel, BusError>;
 
+    /// Like [`Bus::commit`], but returns as soon as the commit has its place, so that the next one
+    /// can be prepared meanwhile. State that it wrote can be read at once; what it sends leaves
+    /// when it is permanent. An error here means that nothing happened, except after
+    /// [`BusError::InDoubt`].
+    ///
+    /// An engine that cannot do this waits until the commit is permanent.
+    async fn submit(&self, commit: &Commit<'_>, timeout: Duration) -> Result<Submitted, BusError> {
+        let level = self.commit(commit, timeout).await?;
+        Ok(Submitted::Done(level))
+    }
+
     /// Makes the caller the owner of a bucket and gives it the new epoch. Commits of older
     /// epochs are refused from now on.
     async fn raise_epoch(&self, bucket: &Name, timeout: Duration) -> Result<u64, BusError>;
@@ -113,6 +124,11 @@ pub trait Subscription: Any + Send + Sync {
     /// These are done. In the order of their delivery they cost least. A crash of the engine
     /// right afterwards may bring them again, marked as redelivered.
     async fn acknowledge(&self, receipts: &[Receipt], timeout: Duration) -> Result<(), BusError>;
+
+    /// These were not looked at. When the subscription is dropped they are given back as if they
+    /// had not been delivered, where the engine can tell; otherwise like all that was not
+    /// acknowledged.
+    fn release(&self, _receipts: &[Receipt]) {}
 
     /// Turns one message down, which must be as it was delivered.
     async fn reject(

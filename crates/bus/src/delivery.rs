@@ -29,6 +29,44 @@ impl Delivery {
     }
 }
 
+/// All of a delivery but its message, for those who hand the message on and settle it later.
+#[derive(Clone, Debug)]
+pub struct Tag {
+    /// What to acknowledge it by.
+    pub receipt: Receipt,
+    /// How often it was tried before without success.
+    pub tries: u32,
+    /// Whether somebody may have got it before.
+    pub redelivered: bool,
+    engine_id: Option<Box<str>>,
+}
+
+impl Delivery {
+    /// The message, and all that is needed to settle it.
+    pub fn split(self) -> (Message, Tag) {
+        let tag = Tag {
+            receipt: self.receipt,
+            tries: self.tries,
+            redelivered: self.redelivered,
+            engine_id: self.engine_id,
+        };
+        (self.message, tag)
+    }
+}
+
+impl Tag {
+    /// The delivery as it was, given its message.
+    pub fn join(&self, message: Message) -> Delivery {
+        Delivery {
+            message,
+            receipt: self.receipt,
+            tries: self.tries,
+            redelivered: self.redelivered,
+            engine_id: self.engine_id.clone(),
+        }
+    }
+}
+
 /// Names one delivery to the subscription that it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Receipt {

@@ -41,9 +41,9 @@ pub mod engines;
 mod error;
 
 pub use capabilities::{AckLevel, Capabilities, Given};
-pub use commit::{Commit, Consumed, Owner, StateWrite};
+pub use commit::{Commit, Consumed, Owner, StateWrite, Submitted};
 pub use contract::{Bus, QueueSettings, Subscription};
-pub use delivery::{Delivery, MESSAGE_ID, Receipt, Reject};
+pub use delivery::{Delivery, MESSAGE_ID, Receipt, Reject, Tag};
 pub use error::BusError;
 
 /// The name of the queue where dead letters wait, on every engine. It can be subscribed to.

@@ -63,7 +63,7 @@ fn exit_codes(page: &mut String) {
         ),
         (
             Exit::TimedOut,
-            "`sub` got fewer messages than `--count` before its `--timeout`",
+            "`sub` got fewer messages than `--count` before its `--timeout`, or `ask` no reply before its own",
         ),
         (
             Exit::Interrupted,
@@ -80,6 +80,7 @@ pub(crate) fn configuration() -> String {
     page.push_str("| key | default | meaning |\n|---|---|---|\n");
     for key in known_keys() {
         let default = match &key.default {
+            Value::Null if key.path == CACHE_KEY => "`cache` in the data folder".to_owned(),
             Value::Null => "must be given".to_owned(),
             default => format!("`{default}`"),
         };
@@ -89,6 +90,9 @@ pub(crate) fn configuration() -> String {
     page.push_str(EXAMPLE);
     page
 }
+
+/// Its default follows from another key.
+const CACHE_KEY: &str = "workers.components.cache_folder";
 
 const INTRODUCTION: &str = "# Configuration
 
@@ -133,7 +137,7 @@ fn meaning_of(path: &str) -> Option<&'static str> {
 
 #[rustfmt::skip]
 const MEANINGS: &[(&str, &str)] = &[
-    ("data", "the folder for journal and token"),
+    ("data", "the folder for journal, token and components"),
     ("allow_remote", "lets STOMP and gamq listen where other machines can reach them, although nothing is encrypted"),
     ("connections_max", "STOMP and gamq connections at a time"),
     ("users", "who may connect; as long as nobody stands here, anyone on this machine may"),
@@ -182,6 +186,34 @@ const MEANINGS: &[(&str, &str)] = &[
     ("broker.queues.tries_max", "after so many failed tries a message goes to the dead letters"),
     ("journal.segment_bytes", "the size of a segment file, a multiple of 512"),
     ("journal.sync", "`fdatasync`: an acknowledgement waits for the disk; `off`: it does not, and loss of power loses messages"),
+    ("workers.runtime.turn_threads", "threads that run turns; `0`: one for each core"),
+    ("workers.runtime.turn_threads_max", "how many there may be when turns block or take long"),
+    ("workers.runtime.send_timeout_ms", "how long a send waits for room before it fails"),
+    ("workers.runtime.commit_timeout_ms", "how long a commit may take before it is in doubt"),
+    ("workers.runtime.eager_workers_max", "workers of a stage of components that get an instance before a message comes"),
+    ("workers.components.instances_max", "instances of components in memory at a time"),
+    ("workers.components.memory_bytes_max", "memory that any one instance can be given, whatever its own limit says"),
+    ("workers.components.dense", "reserves for each instance only the addresses it may use: room for 100,000 instances, somewhat slower code"),
+    ("workers.components.stack_bytes_max", "stack that the code of a worker may use"),
+    ("workers.components.table_elements_max", "elements in one table of a component"),
+    ("workers.components.component_bytes_max", "the size of a component"),
+    ("workers.components.functions_max", "functions in a component"),
+    ("workers.components.modules_max", "core modules in a component"),
+    ("workers.components.memories_max", "memories in a component"),
+    ("workers.components.tables_max", "tables in a component"),
+    ("workers.components.data_bytes_max", "bytes of data in a component"),
+    ("workers.components.compile_ms_max", "how long a compilation may take"),
+    ("workers.components.compiles_max", "compilations at a time"),
+    ("workers.components.cache_folder", "where compiled code is kept for the next start; nobody else may write there"),
+    ("workers.components.router.memory_bytes_max", "memory of a router that is a component"),
+    ("workers.components.router.call_ms_max", "how long such a router may take for one choice"),
+    ("workers.components.router.host_calls_max", "how often such a router may call the host for one choice"),
+    ("workers.limits.memory_bytes_max", "memory of an instance, unless its deployment says otherwise"),
+    ("workers.limits.call_ms_max", "how long one call of a worker may take, unless its deployment says otherwise"),
+    ("workers.limits.host_calls_max", "how often one call of a worker may call the host, unless its deployment says otherwise"),
+    ("deploy.allow_private_sources", "lets components come from URIs that lead into this machine or its network"),
+    ("deploy.fetch_seconds_max", "how long one fetch of a component may take"),
+    ("deploy.watch_interval_ms", "how often a URI is looked at for another version"),
 ];
 
 #[cfg(test)]

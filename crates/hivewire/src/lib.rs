@@ -1,8 +1,8 @@
 //! Hivewire in one process: configuration, the node with all its listeners, the REST interface
 //! and the commands of the binary.
 //!
-//! The main type is [`Node`]: it opens the data folder, starts the broker and every listener, and
-//! drains them again.
+//! The main type is [`Node`]: it opens the data folder, starts the broker, what was deployed, and every
+//! listener, and drains them again.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -17,13 +17,18 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What it deliberately does not do: it decides nothing about messages (that is `broker`) and
-//! speaks no message protocol (that is `listeners`); it puts them together and shows them.
+//! Workers in Rust are linked in and deployed through [`Node::runtime`], as `examples/embedded.rs` shows;
+//! components are deployed through [`Node::deployments`], the REST interface or the command line.
+//!
+//! What it deliberately does not do: it decides nothing about messages (that is `broker`), runs no
+//! workers (that is `runtime`, and `wasm` for components) and speaks no message protocol (that is
+//! `listeners`); it puts them together and shows them.
 
 mod client;
 pub mod commands;
 pub mod config;
 mod data_folder;
+pub mod deploy;
 mod docs;
 pub mod exit;
 mod http;
@@ -34,7 +39,17 @@ mod rates;
 pub mod rest;
 mod secret;
 
+pub use async_trait::async_trait;
 pub use config::Config;
 pub use data_folder::DataError;
+pub use kernel::worker::{
+    Code, CodeInfo, Failure, FailureKind, Incoming, Kind, LogLevel, Start, Ticket, Turn, Worker,
+    native,
+};
+pub use kernel::{Address, Grant, Headers, Message, Name, StageAddress, WorkerAddress};
 pub use node::{Node, StartError};
+pub use runtime::{
+    Delivery, KeyRule, Router, RouterKind, Runtime, StageKind, StageSpec, StopTarget,
+    SupervisionRule, Workers,
+};
 pub use secret::Secret;

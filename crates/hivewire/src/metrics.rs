@@ -7,6 +7,7 @@ use broker::{Broker, QueueStats};
 use kernel::Name;
 use kernel::metrics::encoding::{DescriptorEncoder, EncodeMetric};
 use kernel::metrics::{Collector, ConstCounter, ConstGauge};
+use runtime::{Runtime, StageState, StageView};
 
 /// Queues beyond this many, in the order of their names, are left out: each makes several lines.
 const QUEUES_MAX: usize = 1_000;
@@ -161,6 +162,83 @@ impl QueueFamily {
         for (name, stats) in queues {
             let value = (self.value)(stats);
             let labels = [("queue", name.as_str())];
+            let member = family.encode_family(&labels)?;
+            if self.is_counter {
+                ConstCounter::new(value).encode(member)?;
+            } else {
+                ConstGauge::new(value).encode(member)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Stages beyond this many, in the order of their names, are left out.
+const STAGES_MAX: usize = 1_000;
+
+/// Reads the numbers of stages.
+pub(crate) struct StageCollector(pub Arc<Runtime>);
+
+impl fmt::Debug for StageCollector {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("StageCollector")
+    }
+}
+
+impl Collector for StageCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let flows = self.0.flows();
+        let stages = flows.into_iter().flat_map(|flow| flow.stages);
+        let stages: Vec<StageView> = stages.take(STAGES_MAX).collect();
+        gauge(
+            &mut encoder,
+            "stages",
+            "Stages that run here",
+            stages.len() as u64,
+        )?;
+        for family in STAGE_FAMILIES {
+            family.encode(&mut encoder, &stages)?;
+        }
+        Ok(())
+    }
+}
+
+/// One number of every stage.
+struct StageFamily {
+    name: &'static str,
+    help: &'static str,
+    is_counter: bool,
+    value: fn(&StageView) -> u64,
+}
+
+#[rustfmt::skip]
+const STAGE_FAMILIES: &[StageFamily] = &[
+    StageFamily { name: "stage_turns", help: "Turns", is_counter: true, value: |stage| stage.turns },
+    StageFamily { name: "stage_failures", help: "Turns that failed", is_counter: true, value: |stage| stage.failures },
+    StageFamily { name: "stage_restarts", help: "Restarts of workers", is_counter: true, value: |stage| stage.restarts },
+    StageFamily { name: "stage_dead", help: "Messages that went to the dead letters", is_counter: true, value: |stage| stage.dead },
+    StageFamily { name: "stage_unconnected", help: "Messages emitted to outputs that lead nowhere", is_counter: true, value: |stage| stage.unconnected },
+    StageFamily { name: "stage_late_replies", help: "Replies that came after their time", is_counter: true, value: |stage| stage.late_replies },
+    StageFamily { name: "stage_waiting", help: "Messages that wait in this process for a worker", is_counter: false, value: |stage| stage.waiting },
+    StageFamily { name: "stage_workers", help: "Workers", is_counter: false, value: |stage| u64::from(stage.workers_count) },
+    StageFamily { name: "stage_running", help: "1 if it takes messages", is_counter: false, value: |stage| u64::from(stage.state != StageState::Failed) },
+];
+
+impl StageFamily {
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>, stages: &[StageView]) -> fmt::Result {
+        let kind = if self.is_counter {
+            ConstCounter::new(0_u64).metric_type()
+        } else {
+            ConstGauge::new(0_u64).metric_type()
+        };
+        let mut family = encoder.encode_descriptor(self.name, self.help, None, kind)?;
+        for stage in stages {
+            let value = (self.value)(stage);
+            let address = &stage.spec.address;
+            let labels = [
+                ("flow", address.flow().as_str()),
+                ("stage", address.stage().as_str()),
+            ];
             let member = family.encode_family(&labels)?;
             if self.is_counter {
                 ConstCounter::new(value).encode(member)?;

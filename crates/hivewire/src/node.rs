@@ -6,17 +6,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use broker::{Broker, SystemClock};
+use bus::Bus;
+use bus::engines::EmbeddedBus;
 use journal::{DiskStorage, JournalFailed, Recovery};
 use kernel::metrics::Registry;
 use listeners::{Address, Bound, ListenError, Listeners, check_bind};
+use runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::{Config, HttpSettings};
+use crate::config::{Config, HttpSettings, WorkerSettings};
 use crate::data_folder::{self, DataError};
+use crate::deploy::{Deployments, StoreError};
 use crate::http::{self, HttpServer};
-use crate::metrics::BrokerCollector;
+use crate::metrics::{BrokerCollector, StageCollector};
 use crate::rates::Rates;
 use crate::rest::{AllowedHosts, App, Running};
 use crate::secret::Secret;
@@ -47,6 +51,12 @@ pub enum StartError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Components cannot run here.
+    #[error("{0}: see `workers.components` in docs/reference/configuration.md")]
+    Components(#[from] wasm::HostError),
+    /// What was deployed before cannot be read.
+    #[error(transparent)]
+    Deployments(#[from] StoreError),
     /// A listener of a message protocol cannot start.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -63,6 +73,7 @@ pub struct Node {
     app: Arc<App>,
     bound: Vec<Bound>,
     recovery: Recovery,
+    deployments: Arc<Deployments>,
     stop: watch::Sender<bool>,
     tidying: JoinHandle<()>,
 }
@@ -88,14 +99,29 @@ impl Node {
             HttpServer::serve(listener, app.clone(), connections_max, stopped.clone())
         });
         let (broker, recovery) = start_broker(&config, storage).await?;
-        let listeners = start_listeners(&broker, config.listeners).await?;
+        let deployments = match start_deployments(&config, &broker).await {
+            Ok(deployments) => deployments,
+            Err(error) => {
+                close_after_failure(&broker).await;
+                return Err(error);
+            }
+        };
+        let listeners = match listeners::start(broker.clone(), config.listeners).await {
+            Ok(listeners) => listeners,
+            Err(error) => {
+                stop_workers(&deployments, Duration::ZERO).await;
+                close_after_failure(&broker).await;
+                return Err(error.into());
+            }
+        };
         let bound = all_bound(address, &listeners);
         let rates = Arc::new(Rates::default());
         let running = Arc::new(Running {
             broker: broker.clone(),
             bound: bound.clone(),
             rates: rates.clone(),
-            registry: registry(&broker, &listeners, &app),
+            registry: registry(&broker, &listeners, &app, &deployments),
+            deployments: deployments.clone(),
         });
         if app.running.set(running).is_err() {
             unreachable!("a node is started once");
@@ -108,6 +134,7 @@ impl Node {
             app,
             bound,
             recovery,
+            deployments,
             stop,
             tidying,
         })
@@ -133,7 +160,17 @@ impl Node {
         &self.broker
     }
 
-    /// Stops accepting, lets sessions end for at most `patience`, and closes the journal.
+    /// The runtime, for those who embed a node: stages of native code are deployed here.
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        self.deployments.runtime()
+    }
+
+    /// What is deployed, for those who embed a node: stages of components are deployed here.
+    pub fn deployments(&self) -> &Arc<Deployments> {
+        &self.deployments
+    }
+
+    /// Stops accepting, lets sessions and turns end for at most `patience`, and closes the journal.
     pub async fn drain(self, patience: Duration) -> Result<(), JournalFailed> {
         self.stop.send_replace(true);
         let http = async {
@@ -141,7 +178,8 @@ impl Node {
                 http.drain(patience).await;
             }
         };
-        tokio::join!(self.listeners.drain(patience), http);
+        let workers = stop_workers(&self.deployments, patience);
+        tokio::join!(self.listeners.drain(patience), http, workers);
         if let Err(error) = self.tidying.await {
             tracing::error!(%error, "housekeeping broke off");
         }
@@ -186,19 +224,48 @@ async fn start_broker(
     })
 }
 
-/// If a listener cannot start, the journal that was opened is closed in good order.
-async fn start_listeners(
+/// What was deployed before runs again when this returns.
+async fn start_deployments(
+    config: &Config,
     broker: &Arc<Broker>,
-    settings: listeners::Settings,
-) -> Result<Listeners, StartError> {
-    match listeners::start(broker.clone(), settings).await {
-        Ok(listeners) => Ok(listeners),
+) -> Result<Arc<Deployments>, StartError> {
+    let WorkerSettings {
+        runtime,
+        components,
+        limits,
+    } = config.workers.clone();
+    // Setting up room for instances takes a while.
+    let host = tokio::task::spawn_blocking(move || wasm::Host::new(components)).await??;
+    let bus: Arc<dyn Bus> = Arc::new(EmbeddedBus::new(broker.clone()));
+    let runtime = Runtime::start(bus.clone(), runtime, broker.clock().clone());
+    let starting = Deployments::start(
+        runtime.clone(),
+        host,
+        bus,
+        &config.data,
+        config.deploy.clone(),
+        limits,
+        broker.clock().clone(),
+    );
+    match starting.await {
+        Ok(deployments) => Ok(deployments),
         Err(error) => {
-            if let Err(failed) = close_journal(broker.clone()).await {
-                tracing::warn!(error = %failed, "the journal was not closed in good order");
-            }
+            runtime.shutdown(Duration::ZERO).await;
             Err(error.into())
         }
+    }
+}
+
+/// Workers finish their turns and are saved.
+async fn stop_workers(deployments: &Deployments, patience: Duration) {
+    deployments.stop_watching();
+    deployments.runtime().shutdown(patience).await;
+}
+
+/// If something cannot start, the journal that was opened is closed in good order.
+async fn close_after_failure(broker: &Arc<Broker>) {
+    if let Err(failed) = close_journal(broker.clone()).await {
+        tracing::warn!(error = %failed, "the journal was not closed in good order");
     }
 }
 
@@ -221,12 +288,18 @@ fn all_bound(http: Option<SocketAddr>, listeners: &Listeners) -> Vec<Bound> {
         .collect()
 }
 
-fn registry(broker: &Arc<Broker>, listeners: &Listeners, app: &App) -> Registry {
+fn registry(
+    broker: &Arc<Broker>,
+    listeners: &Listeners,
+    app: &App,
+    deployments: &Arc<Deployments>,
+) -> Registry {
     let mut registry = Registry::with_prefix("hivewire");
     broker.register(&mut registry);
     listeners.register(&mut registry);
     app.counters.register(&mut registry);
     registry.register_collector(Box::new(BrokerCollector(broker.clone())));
+    registry.register_collector(Box::new(StageCollector(deployments.runtime().clone())));
     registry
 }
 

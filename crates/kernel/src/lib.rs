@@ -1,4 +1,5 @@
-//! What every layer of Hivewire shares: names, messages, limits, time and counters.
+//! What every layer of Hivewire shares: names, addresses, messages, the contract of a worker, limits,
+//! time and counters.
 //!
 //! The main type is [`Message`]: a body of opaque bytes with [`Headers`] beside it. It travels
 //! through the broker, the journal and the bus without being copied.
@@ -16,14 +17,19 @@
 //!
 //! The kernel does no I/O and reads no clock but the one it is given; it knows no protocol.
 
+mod address;
 mod clock;
+mod grant;
 mod headers;
 pub mod limits;
 mod message;
 pub mod metrics;
 mod name;
+pub mod worker;
 
+pub use address::{Address, AddressError, PART_BYTES_MAX, StageAddress, WorkerAddress};
 pub use clock::{Clock, ManualClock, Timestamp};
+pub use grant::{Grant, GrantError};
 pub use headers::{Headers, HeadersBuilder, HeadersError};
 pub use message::Message;
 pub use name::{Destination, Name, NameError};

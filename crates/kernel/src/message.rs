@@ -48,6 +48,8 @@ impl Message {
 impl Message {
     /// Where the receiver should send its answer.
     pub const REPLY_TO: &'static str = "reply-to";
+    /// Tells the sender of a question which question an answer belongs to.
+    pub const CORRELATION_ID: &'static str = "correlation-id";
     /// The queue that a dead letter came from.
     pub const DEAD_QUEUE: &'static str = "dead-queue";
     /// The topic that a dead letter came from.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use journal::Position;
+use parking_lot::Mutex;
 
 use super::{Core, Queue, Reject, Settled};
 use crate::delivery::{AckMode, Delivery, Entry, Outbox};
@@ -15,6 +16,8 @@ pub struct QueueSubscription {
     token: u32,
     mode: AckMode,
     outbox: Arc<Outbox>,
+    /// Messages that the subscriber was handed and never looked at.
+    untouched: Mutex<HashSet<u64>>,
     closed: bool,
 }
 
@@ -32,6 +35,7 @@ impl QueueSubscription {
             token,
             mode,
             outbox,
+            untouched: Mutex::default(),
             closed: false,
         }
     }
@@ -88,6 +92,12 @@ impl QueueSubscription {
         Acknowledged { messages, stored }
     }
 
+    /// The subscriber never looked at these messages: when it ends, they are given back as if they
+    /// had not been delivered.
+    pub fn release(&self, ids: impl IntoIterator<Item = u64>) {
+        self.untouched.lock().extend(ids);
+    }
+
     /// Ends the subscription. `unsent` are deliveries that the session took from its outbox and
     /// could not write; `maybe_seen` tells whether a part of them may have arrived.
     pub fn close(mut self, unsent: Vec<Entry>, maybe_seen: bool) {
@@ -142,7 +152,8 @@ impl QueueSubscription {
         if !maybe_seen {
             unseen.extend(taken);
         }
-        let unseen: HashSet<u64> = unseen.iter().map(|entry| entry.id).collect();
+        let mut unseen: HashSet<u64> = unseen.iter().map(|entry| entry.id).collect();
+        unseen.extend(self.untouched.lock().drain());
         let unacked = core.unsubscribe(self.index);
         let (mut back, seen): (Vec<Entry>, Vec<Entry>) =
             unacked.into_iter().partition(|e| unseen.contains(&e.id));

@@ -19,7 +19,7 @@ use parking_lot::RwLock;
 
 use self::subscription::EmbeddedSubscription;
 use crate::capabilities::{AckLevel, Capabilities, Given};
-use crate::commit::{Commit, StateWrite};
+use crate::commit::{Commit, StateWrite, Submitted};
 use crate::contract::{Bus, QueueSettings, Subscription};
 use crate::deadline::Deadline;
 use crate::error::BusError;
@@ -86,23 +86,6 @@ impl EmbeddedBus {
                 Some(error) => publish_error(error),
             };
             return (stored, Some(error));
-        }
-    }
-
-    /// Waits until the journal is synced up to `stored`.
-    async fn wait(
-        &self,
-        what: &str,
-        stored: Option<Position>,
-        deadline: Deadline,
-    ) -> Result<AckLevel, BusError> {
-        let Some(position) = stored else {
-            return Ok(AckLevel::Memory);
-        };
-        match deadline.limit(self.broker.journal().wait(position)).await {
-            Ok(Ok(())) => Ok(AckLevel::Synced),
-            Ok(Err(failed)) => Err(stopped(&failed)),
-            Err(_) => Err(deadline.in_doubt(what, "the disk has not confirmed it yet")),
         }
     }
 
@@ -197,7 +180,10 @@ impl Bus for EmbeddedBus {
         let mut publications = batch.drain(..).map(publication).collect();
         let (stored, refused) = self.hand_over(&channel, &mut publications, deadline).await;
         batch.extend(publications.into_iter().map(|p| p.message));
-        match (self.wait("a publish", stored, deadline).await, refused) {
+        match (
+            wait(&self.broker, "a publish", stored, deadline).await,
+            refused,
+        ) {
             (Err(error), _) => {
                 *batch = copy;
                 Err(error)
@@ -234,12 +220,22 @@ impl Bus for EmbeddedBus {
     }
 
     async fn commit(&self, commit: &Commit<'_>, timeout: Duration) -> Result<AckLevel, BusError> {
+        self.submit(commit, timeout).await?.permanent().await
+    }
+
+    async fn submit(&self, commit: &Commit<'_>, timeout: Duration) -> Result<Submitted, BusError> {
         let deadline = Deadline::after(timeout);
         let stored = self.commit_when_ready(commit, deadline).await?;
         for part in &commit.consumed {
             EmbeddedSubscription::of(part.subscription)?.consumed(&part.receipts);
         }
-        self.wait("a commit", stored, deadline).await
+        if stored.is_none() {
+            return Ok(Submitted::Done(AckLevel::Memory));
+        }
+        let broker = self.broker.clone();
+        Ok(Submitted::Waits(Box::pin(async move {
+            wait(&broker, "a commit", stored, deadline).await
+        })))
     }
 
     async fn raise_epoch(&self, bucket: &Name, timeout: Duration) -> Result<u64, BusError> {
@@ -255,7 +251,7 @@ impl Bus for EmbeddedBus {
             }
         };
         let (epoch, stored) = raised;
-        self.wait("an epoch", Some(stored), deadline).await?;
+        wait(&self.broker, "an epoch", Some(stored), deadline).await?;
         Ok(epoch)
     }
 
@@ -276,6 +272,23 @@ impl Bus for EmbeddedBus {
         _timeout: Duration,
     ) -> Result<Vec<(Bytes, Bytes)>, BusError> {
         Ok(self.broker.scan_state(bucket, after, pairs_max))
+    }
+}
+
+/// Waits until the journal is synced up to `stored`.
+async fn wait(
+    broker: &Broker,
+    what: &str,
+    stored: Option<Position>,
+    deadline: Deadline,
+) -> Result<AckLevel, BusError> {
+    let Some(position) = stored else {
+        return Ok(AckLevel::Memory);
+    };
+    match deadline.limit(broker.journal().wait(position)).await {
+        Ok(Ok(())) => Ok(AckLevel::Synced),
+        Ok(Err(failed)) => Err(stopped(&failed)),
+        Err(_) => Err(deadline.in_doubt(what, "the disk has not confirmed it yet")),
     }
 }
 

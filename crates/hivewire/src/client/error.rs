@@ -41,6 +41,8 @@ pub(crate) enum ClientError {
     #[error("{title} ({status}): {detail}")]
     Refused {
         status: u16,
+        /// The type of the problem document.
+        kind: String,
         title: String,
         detail: String,
         /// How many messages of a batch were taken in before.

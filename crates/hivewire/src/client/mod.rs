@@ -80,12 +80,44 @@ impl Client {
 
     /// Sends JSON.
     pub fn post(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
+        self.post_within(path, body, ANSWER_TIMEOUT)
+    }
+
+    /// Sends JSON and waits for the answer for a time that the caller knows best.
+    pub fn post_within(
+        &self,
+        path: &str,
+        body: &Value,
+        timeout: Duration,
+    ) -> Result<Value, ClientError> {
         let request = self.agent.post(format!("{}{path}", self.server));
         let answer = request
             .header("Authorization", self.authorization())
+            .header("Accept", "application/json")
             .header("Content-Type", "application/json")
+            .config()
+            .timeout_global(Some(timeout))
+            .build()
             .send(body.to_string());
         self.json(self.checked(answer)?)
+    }
+
+    /// Uploads bytes.
+    pub fn put(&self, path: &str, body: &[u8], timeout: Duration) -> Result<Value, ClientError> {
+        let request = self.agent.put(format!("{}{path}", self.server));
+        let answer = request
+            .header("Authorization", self.authorization())
+            .header("Content-Type", "application/wasm")
+            .config()
+            .timeout_global(Some(timeout))
+            .build()
+            .send(body);
+        self.json(self.checked(answer)?)
+    }
+
+    /// Whether the node is on this machine, so that both see the same files.
+    pub fn is_local(&self) -> bool {
+        self.server.strip_prefix("http://").is_some_and(is_local)
     }
 
     /// Ends something.
@@ -137,6 +169,7 @@ impl Client {
         let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
         Err(ClientError::Refused {
             status,
+            kind: text_of(&problem, "type"),
             title: text_of(&problem, "title"),
             detail: text_of(&problem, "detail"),
             accepted: problem["accepted"].as_u64().unwrap_or_default(),

@@ -1,13 +1,22 @@
 //! The commands of the binary: one file each, one line each in `Command`.
 
 mod bench;
+mod build;
 mod completions;
 mod dead;
+mod deploy;
+mod history;
 mod internal_docs;
+mod logs;
+mod new;
 mod output;
+mod ps;
 mod publish;
 mod queues;
+mod send;
+mod stop;
 mod subscribe;
+mod time;
 mod up;
 
 use std::path::PathBuf;
@@ -20,7 +29,7 @@ use crate::config::{Config, Overrides};
 use crate::exit::{Exit, is_broken_pipe};
 use crate::logging::{self, LogFormat};
 
-/// Hivewire: a durable message broker (STOMP, gamq, HTTP) in one binary.
+/// Hivewire: workers that are replaced while they run, over a durable message broker, in one binary.
 #[derive(Parser)]
 #[command(name = "hivewire", version)]
 struct Cli {
@@ -95,6 +104,26 @@ enum Command {
     Queues(queues::Queues),
     /// List, replay or purge dead letters
     Dead(dead::Dead),
+    /// Make a new worker project
+    New(new::New),
+    /// Build a worker project into a component
+    Build(build::Build),
+    /// Deploy a component as a stage, or replace the code of one that runs
+    Deploy(deploy::Deploy),
+    /// Show flows and stages, or one stage with its workers
+    Ps(ps::Ps),
+    /// Send a message to a stage, a worker, a queue or a topic
+    Send(send::Send),
+    /// Send a message to a stage or worker and print the reply
+    Ask(send::Ask),
+    /// Show what the workers of a stage wrote
+    Logs(logs::Logs),
+    /// Stop a flow, a stage or a worker; what waits stays in the queue
+    Stop(stop::Stop),
+    /// Start the workers of a stage again, with their state or without it
+    Restart(stop::Restart),
+    /// Show what happened to stages: versions, rollbacks and why
+    History(history::History),
     /// Measure throughput and latency of a node that runs
     Bench(bench::Bench),
     /// Print the completion script for a shell
@@ -112,6 +141,16 @@ impl Command {
             Self::Sub(command) => command.run(global),
             Self::Queues(command) => command.run(global),
             Self::Dead(command) => command.run(global),
+            Self::New(command) => command.run(global),
+            Self::Build(command) => command.run(global),
+            Self::Deploy(command) => command.run(global),
+            Self::Ps(command) => command.run(global),
+            Self::Send(command) => command.run(global),
+            Self::Ask(command) => command.run(global),
+            Self::Logs(command) => command.run(global),
+            Self::Stop(command) => command.run(global),
+            Self::Restart(command) => command.run(global),
+            Self::History(command) => command.run(global),
             Self::Bench(command) => command.run(global),
             Self::Completions(command) => command.run(),
             Self::InternalDocs(command) => command.run(),

@@ -53,7 +53,7 @@ pub(super) struct Publish {
     headers: Vec<(String, String)>,
 }
 
-fn parse_header(text: &str) -> Result<(String, String), String> {
+pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
         _ => Err("write it as NAME=VALUE".into()),
@@ -135,7 +135,7 @@ impl Publish {
     }
 }
 
-fn read_whole(input: impl Read) -> anyhow::Result<Vec<u8>> {
+pub(super) fn read_whole(input: impl Read) -> anyhow::Result<Vec<u8>> {
     let mut body = Vec::new();
     input
         .take(BODY_BYTES_MAX as u64 + 1)
@@ -237,13 +237,19 @@ impl Publisher {
     }
 
     fn message(&self, body: &[u8]) -> Value {
-        let mut message = Map::new();
-        match str::from_utf8(body) {
-            Ok(text) if text.len() <= TEXT_BYTES_MAX => message.insert("body".into(), text.into()),
-            _ => message.insert("body_base64".into(), STANDARD.encode(body).into()),
-        };
-        message.insert("headers".into(), self.headers.clone().into());
+        let mut message = message(body, &self.headers);
         message.insert("durable".into(), self.durable.into());
         message.into()
     }
+}
+
+/// A message as the node reads it: the body as text if it is short text, else in base64.
+pub(super) fn message(body: &[u8], headers: &Map<String, Value>) -> Map<String, Value> {
+    let mut message = Map::new();
+    match str::from_utf8(body) {
+        Ok(text) if text.len() <= TEXT_BYTES_MAX => message.insert("body".into(), text.into()),
+        _ => message.insert("body_base64".into(), STANDARD.encode(body).into()),
+    };
+    message.insert("headers".into(), headers.clone().into());
+    message
 }

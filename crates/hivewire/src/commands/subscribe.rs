@@ -65,7 +65,7 @@ impl Subscribe {
     }
 }
 
-fn print(line: &[u8], as_json: bool) -> anyhow::Result<()> {
+pub(super) fn print(line: &[u8], as_json: bool) -> anyhow::Result<()> {
     if as_json {
         bytes_line(line)?;
     } else {

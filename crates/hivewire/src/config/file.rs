@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
+use kernel::worker::InstanceLimits;
 use listeners::{Address, GamqSettings, StompSettings, User};
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, keys};
+use crate::deploy::DeploySettings;
 
 /// Everything that may stand in the file. What does not stand there has its default.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConfigFile {
-    /// The folder for journal and token.
+    /// The folder for journal, token and components.
     pub data: PathBuf,
     /// Allows STOMP and gamq on addresses other than loopback although nothing is encrypted.
     pub allow_remote: bool,
@@ -29,6 +31,10 @@ pub struct ConfigFile {
     pub broker: broker::Settings,
     /// How the journal is written.
     pub journal: JournalSettings,
+    /// How workers run.
+    pub workers: WorkerSettings,
+    /// How components are fetched and watched.
+    pub deploy: DeploySettings,
 }
 
 impl Default for ConfigFile {
@@ -50,8 +56,22 @@ impl Default for ConfigFile {
             gamq,
             broker: broker::Settings::default(),
             journal: JournalSettings::default(),
+            workers: WorkerSettings::default(),
+            deploy: DeploySettings::default(),
         }
     }
+}
+
+/// How workers run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkerSettings {
+    /// Threads and timeouts.
+    pub runtime: runtime::Settings,
+    /// What components may use up together.
+    pub components: wasm::Settings,
+    /// What one instance may use up, if its deployment says nothing about it.
+    pub limits: InstanceLimits,
 }
 
 /// How HTTP is served.

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use listeners::Address;
 
-pub use self::file::{ConfigFile, HttpSettings, JournalSettings, SyncSetting};
+use crate::deploy::DeploySettings;
+
+pub use self::file::{ConfigFile, HttpSettings, JournalSettings, SyncSetting, WorkerSettings};
 pub use self::keys::{KnownKey, known_keys};
 
 /// The file that is read from the current folder if it is there and no other is named.
@@ -94,6 +96,10 @@ pub struct Config {
     pub broker: broker::Settings,
     /// How the journal is written.
     pub journal: journal::Options,
+    /// How workers run.
+    pub workers: WorkerSettings,
+    /// How components are fetched and watched.
+    pub deploy: DeploySettings,
 }
 
 impl Default for Config {
@@ -132,13 +138,19 @@ impl Config {
             mut gamq,
             broker,
             journal,
+            mut workers,
+            mut deploy,
         } = file;
         http.address = overrides.http.unwrap_or(http.address);
         http.allow_remote |= overrides.allow_remote;
         stomp.address = overrides.stomp.unwrap_or(stomp.address);
         gamq.address = overrides.gamq.unwrap_or(gamq.address);
+        let data = overrides.data.clone().unwrap_or(data);
+        let cache = workers.components.cache_folder.take();
+        workers.components.cache_folder = Some(cache.unwrap_or_else(|| data.join("cache")));
+        deploy.component_bytes_max = workers.components.component_bytes_max as u64;
         Self {
-            data: overrides.data.clone().unwrap_or(data),
+            data,
             http,
             listeners: listeners::Settings {
                 stomp,
@@ -149,6 +161,8 @@ impl Config {
             },
             broker,
             journal: journal.resolve(),
+            workers,
+            deploy,
         }
     }
 }
@@ -209,6 +223,15 @@ mod tests {
             [journal]
             segment_bytes = 1048576
             sync = "off"
+            [workers.runtime]
+            turn_threads = 3
+            [workers.components]
+            instances_max = 9
+            component_bytes_max = 77
+            [workers.limits]
+            call_ms_max = 8
+            [deploy]
+            allow_private_sources = true
         "#;
         let config = Config::resolve(parse(text).unwrap(), &Overrides::default());
         assert_eq!(config.http.address, Address::Off);
@@ -219,6 +242,13 @@ mod tests {
         assert_eq!(config.broker.for_queue("orders.new").tries_max, 2);
         assert_eq!(config.journal.segment_bytes, 1 << 20);
         assert!(config.journal.record_bytes_max < 1 << 20);
+        assert_eq!(config.workers.runtime.turn_threads, 3);
+        assert_eq!(config.workers.components.instances_max, 9);
+        assert_eq!(config.workers.limits.call_ms_max, 8);
+        assert!(config.deploy.allow_private_sources);
+        assert_eq!(config.deploy.component_bytes_max, 77);
+        let cache = config.workers.components.cache_folder;
+        assert_eq!(cache.as_deref(), Some(Path::new("here/cache")));
         assert_eq!(config.journal.sync, journal::Sync::Off);
     }
 

@@ -9,10 +9,12 @@ use axum::http::request::Parts;
 use broker::Broker;
 use kernel::metrics::{Counter, Registry};
 use listeners::Bound;
+use runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 
 use super::access::AllowedHosts;
 use super::problem::Problem;
+use crate::deploy::Deployments;
 use crate::rates::Rates;
 use crate::secret::Secret;
 
@@ -68,6 +70,13 @@ pub(crate) struct Running {
     pub bound: Vec<Bound>,
     pub rates: Arc<Rates>,
     pub registry: Registry,
+    pub deployments: Arc<Deployments>,
+}
+
+impl Running {
+    pub fn runtime(&self) -> &Runtime {
+        self.deployments.runtime()
+    }
 }
 
 impl App {

@@ -27,8 +27,8 @@ use super::queues::missing;
 use super::views::{add_message, bad_query, name_of};
 
 const DURABLE_HEADER: &str = "hivewire-durable";
-const HEADER_PREFIX: &str = "hivewire-header-";
-const CONTENT_TYPE_HEADER: &str = "content-type";
+pub(super) const HEADER_PREFIX: &str = "hivewire-header-";
+pub(super) const CONTENT_TYPE_HEADER: &str = "content-type";
 /// What clients send when nobody thought about the content type: not worth keeping.
 const MEANINGLESS_TYPES: [&str; 2] = [
     "application/x-www-form-urlencoded",
@@ -128,7 +128,7 @@ async fn confirm(broker: &Broker, position: Position) -> Result<(), Problem> {
     }
 }
 
-fn single_of(headers: &HeaderMap, body: Bytes) -> Result<Publication, Problem> {
+pub(super) fn single_of(headers: &HeaderMap, body: Bytes) -> Result<Publication, Problem> {
     let durable = match headers.get(DURABLE_HEADER).map(|value| value.as_bytes()) {
         None | Some(b"true") => true,
         Some(b"false") => false,
@@ -194,7 +194,7 @@ fn durable_by_default() -> bool {
     true
 }
 
-fn batch_of(bytes: &[u8]) -> Result<Vec<Publication>, Problem> {
+pub(super) fn batch_of(bytes: &[u8]) -> Result<Vec<Publication>, Problem> {
     let batch: Batch = body::parse(bytes).map_err(|problem| {
         problem.hint("application/json is for batches, {\"messages\": [{\"body\": …}]}; to send JSON as one message, use another content type such as text/plain")
     })?;

@@ -4,13 +4,17 @@ mod access;
 mod app;
 mod body;
 mod dead;
+mod deployments;
+mod flows;
 mod health;
+mod logs;
 mod messages;
 mod metrics;
 mod node;
 mod page;
 mod problem;
 mod queues;
+mod sending;
 mod stream;
 mod topics;
 mod views;
@@ -19,7 +23,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware;
-use axum::routing::{MethodRouter, delete, get, post};
+use axum::routing::{MethodRouter, delete, get, post, put};
 
 pub(crate) use self::access::AllowedHosts;
 pub(crate) use self::app::{App, Running};
@@ -72,6 +76,21 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/dead", "the dead letters", || get(dead::list)),
     route("POST", "/api/v1/dead/replay", "sends dead letters back to where they came from", || post(dead::replay)),
     route("POST", "/api/v1/dead/purge", "removes dead letters", || post(dead::purge)),
+    route("PUT", "/api/v1/components", "uploads a component and gives its digest", || put(deployments::upload)),
+    route("POST", "/api/v1/deployments", "deploys a component as a stage, or replaces the code of one", || post(deployments::deploy)),
+    route("GET", "/api/v1/flows", "all flows with their stages", || get(flows::list)),
+    route("GET", "/api/v1/flows/{flow}", "one flow", || get(flows::show)),
+    route("DELETE", "/api/v1/flows/{flow}", "stops all stages of a flow", || delete(flows::stop)),
+    route("GET", "/api/v1/flows/{flow}/{stage}", "one stage", || get(flows::show_stage)),
+    route("DELETE", "/api/v1/flows/{flow}/{stage}", "stops a stage; what waits in its queue stays there", || delete(flows::stop_stage)),
+    route("POST", "/api/v1/flows/{flow}/{stage}/restart", "starts workers again, with their state or without it", || post(flows::restart)),
+    route("GET", "/api/v1/flows/{flow}/{stage}/workers", "the workers of a stage, page by page", || get(flows::workers)),
+    route("DELETE", "/api/v1/flows/{flow}/{stage}/workers/{worker}", "stops one worker", || delete(flows::stop_worker)),
+    route("GET", "/api/v1/flows/{flow}/{stage}/history", "what happened to a stage: versions, rollbacks, failures", || get(flows::stage_history)),
+    route("GET", "/api/v1/flows/{flow}/{stage}/logs", "what its workers wrote, one line of JSON each", || get(logs::show)),
+    route("GET", "/api/v1/history", "what happened to all stages", || get(flows::history)),
+    route("POST", "/api/v1/messages/{address}", "sends to a stage, a worker, a queue or a topic", || post(sending::send)),
+    route("POST", "/api/v1/asks/{address}", "asks a stage or a worker and answers with its reply", || post(sending::ask)),
 ];
 
 /// All routes behind the checks of host, origin and token.

@@ -3,7 +3,9 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use broker::{CommitError, PublishError};
+use bus::BusError;
 use journal::{AppendError, JournalFailed};
+use runtime::{AskError, SendError};
 use serde::Serialize;
 
 /// What went wrong, for people and programs.
@@ -17,6 +19,9 @@ pub(crate) struct Problem {
     /// How many messages of a batch were taken in before this one was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     accepted: Option<usize>,
+    /// Which check refused a deployment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<&'static str>,
 }
 
 impl Problem {
@@ -27,6 +32,7 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.into(),
             accepted: None,
+            check: None,
         }
     }
 
@@ -115,6 +121,28 @@ impl Problem {
         Self::new(status, "unconfirmed", "Not confirmed by the disk", detail)
     }
 
+    /// Nobody answered a question in time.
+    pub fn no_reply(detail: impl Into<String>) -> Self {
+        let status = StatusCode::GATEWAY_TIMEOUT;
+        Self::new(status, "no-reply", "No reply", detail)
+    }
+
+    /// Whoever was asked is done with the question and gave no answer.
+    pub fn gave_no_answer(detail: impl Into<String>) -> Self {
+        let status = StatusCode::BAD_GATEWAY;
+        Self::new(status, "no-answer", "No answer will come", detail)
+    }
+
+    /// A deployment was refused, by this check. Whatever ran before goes on.
+    pub fn not_deployed(check: &'static str, detail: impl Into<String>) -> Self {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        let problem = Self::new(status, "not-deployed", "Not deployed", detail);
+        Self {
+            check: Some(check),
+            ..problem
+        }
+    }
+
     pub fn internal(detail: impl Into<String>) -> Self {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
         Self::new(status, "internal", "Something broke here", detail)
@@ -152,6 +180,41 @@ impl From<CommitError> for Problem {
         match error {
             CommitError::Send(error) => error.into(),
             other => Self::conflict(other.to_string()),
+        }
+    }
+}
+
+impl From<BusError> for Problem {
+    fn from(error: BusError) -> Self {
+        let detail = error.to_string();
+        match error {
+            BusError::Full { .. } => Self::full(detail),
+            BusError::InDoubt { .. } => Self::unconfirmed(detail),
+            BusError::Refused { .. } | BusError::Unsupported { .. } => Self::conflict(detail),
+            BusError::Timeout { .. }
+            | BusError::Stopped { .. }
+            | BusError::NotHeld { .. }
+            | BusError::Fenced { .. } => Self::not_ready(detail),
+        }
+    }
+}
+
+impl From<SendError> for Problem {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::NoRoom(reason) => Self::full(reason),
+            SendError::Bus { error, .. } => error.into(),
+        }
+    }
+}
+
+impl From<AskError> for Problem {
+    fn from(error: AskError) -> Self {
+        let detail = error.to_string();
+        match error {
+            AskError::Send(error) => error.into(),
+            AskError::TimedOut { .. } => Self::no_reply(detail),
+            AskError::NoAnswer { .. } => Self::gave_no_answer(detail),
         }
     }
 }

@@ -62,6 +62,11 @@ impl Hive {
     /// Ends it in good order and starts it again on the same data.
     pub fn restart(&mut self) {
         assert_eq!(self.terminate(), Some(0), "{}", self.log());
+        self.start_again();
+    }
+
+    /// Starts it on the same data after it has ended.
+    pub fn start_again(&mut self) {
         (self.child, self.ready) = spawn(self.folder.path());
     }
 

@@ -180,6 +180,12 @@ impl Subscription for EmbeddedSubscription {
         }
     }
 
+    fn release(&self, receipts: &[Receipt]) {
+        if let Some(subscription) = &self.subscription {
+            subscription.release(receipts.iter().map(|receipt| receipt.number));
+        }
+    }
+
     async fn reject(
         &self,
         delivery: &Delivery,

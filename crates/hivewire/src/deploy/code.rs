@@ -1,0 +1,88 @@
+//! From the bytes of components to code that runs.
+
+use std::sync::Arc;
+
+use kernel::Message;
+use kernel::worker::{Code, Failure, Incoming};
+use runtime::{Router, Workers};
+use tokio::sync::Semaphore;
+use wasm::{Candidate, Host, LoadError};
+
+use super::DeployError;
+use super::source::Component;
+
+/// Loads components, a few at a time.
+pub(super) struct Loader {
+    host: Arc<Host>,
+    permits: Semaphore,
+}
+
+impl Loader {
+    pub fn new(host: Arc<Host>) -> Self {
+        let at_once = host.settings().compiles_max.max(1);
+        Self {
+            host,
+            permits: Semaphore::new(at_once),
+        }
+    }
+
+    /// The code of a worker.
+    pub async fn worker(&self, component: &Component) -> Result<Arc<dyn Code>, DeployError> {
+        let load = |host: &Host, bytes: &[u8]| host.load(bytes);
+        let code = self.load(component, load).await;
+        Ok(code.map_err(DeployError::Component)?)
+    }
+
+    /// The code of a router.
+    pub async fn router(&self, component: &Component) -> Result<Arc<dyn Router>, DeployError> {
+        let load = |host: &Host, bytes: &[u8]| host.load_router(bytes);
+        let router = self.load(component, load).await;
+        let router = router.map_err(DeployError::Router)?;
+        Ok(Arc::new(ComponentRouter(router)))
+    }
+
+    async fn load<T: Send + 'static>(
+        &self,
+        component: &Component,
+        load: impl FnOnce(&Host, &[u8]) -> Result<T, LoadError> + Send + 'static,
+    ) -> Result<T, LoadError> {
+        let _permit = self.permits.acquire().await;
+        let (host, bytes) = (self.host.clone(), component.bytes.clone());
+        let loading = tokio::task::spawn_blocking(move || load(&host, &bytes));
+        let broken = |error: tokio::task::JoinError| LoadError::Compile {
+            reason: error.to_string(),
+        };
+        loading.await.map_err(broken)?
+    }
+}
+
+/// A component that chooses workers.
+struct ComponentRouter(Arc<wasm::Router>);
+
+impl Router for ComponentRouter {
+    fn select(
+        &self,
+        message: &Message,
+        workers: &dyn Workers,
+        chosen: &mut Vec<u32>,
+    ) -> Result<(), Failure> {
+        let candidates: Vec<Candidate> = (0..workers.count())
+            .filter(|worker| workers.has_room(*worker))
+            .map(|worker| Candidate {
+                worker,
+                waiting: workers.waiting(worker),
+            })
+            .collect();
+        if candidates.is_empty() {
+            return Ok(());
+        }
+        let places = self
+            .0
+            .select(&Incoming::new(message.clone()), &candidates)?;
+        let numbers = places
+            .iter()
+            .filter_map(|place| candidates.get(*place as usize));
+        chosen.extend(numbers.map(|candidate| candidate.worker));
+        Ok(())
+    }
+}

@@ -1,0 +1,369 @@
+//! Deployments: from a component somewhere to workers that run, over changes of the component and
+//! restarts of the node.
+
+mod change;
+mod code;
+mod components;
+mod control;
+mod error;
+mod fetch;
+mod history;
+mod notices;
+mod request;
+mod settings;
+mod slot;
+mod source;
+mod store;
+mod views;
+mod watch;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bus::Bus;
+use kernel::worker::InstanceLimits;
+use kernel::{Clock, Name, StageAddress};
+use parking_lot::Mutex;
+use runtime::{HistoryEntry, HistoryEvent, Runtime, WorkerView};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval};
+
+use self::code::Loader;
+pub use self::components::ComponentsError;
+pub use self::error::{ControlError, DeployError, UnknownStage};
+use self::fetch::Fetcher;
+use self::history::{GONE_KEPT_FOR, Histories, added};
+use self::notices::Notices;
+pub use self::request::{DeployRequest, Given, RouterRequest};
+pub use self::settings::DeploySettings;
+use self::slot::{Numbers, Slot};
+pub use self::source::{Source, SourceError};
+pub use self::store::StoreError;
+use self::store::{Found, Record, Store};
+pub use self::views::{DeploymentShown, FlowShown, StageShown};
+
+/// How often the runtime's history is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often unused components are removed.
+const SWEEP_EVERY: Duration = Duration::from_secs(600);
+
+/// What is deployed on a node.
+pub struct Deployments {
+    me: Weak<Self>,
+    runtime: Arc<Runtime>,
+    loader: Loader,
+    store: Store,
+    fetcher: Fetcher,
+    notices: Arc<Notices>,
+    clock: Arc<dyn Clock>,
+    /// For stages that say nothing about it.
+    instance_limits: InstanceLimits,
+    slots: Mutex<BTreeMap<StageAddress, Arc<Slot>>>,
+    /// How the versions of each stage are numbered while this process runs.
+    numbers: Mutex<HashMap<StageAddress, Numbers>>,
+    histories: Mutex<Histories>,
+    /// The runtime's history when it was looked at last.
+    runtime_history: tokio::sync::Mutex<Vec<HistoryEntry>>,
+    looking: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What a deployment led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeployedStage {
+    /// The number of the version, counted over restarts of the node.
+    pub version: u32,
+    /// Whether there was one before.
+    pub replaced: bool,
+    /// The digest of the component.
+    pub digest: String,
+}
+
+impl Deployments {
+    /// Takes over what was deployed before, and starts it. What cannot be loaded is shown as failed
+    /// and stops nothing else.
+    pub async fn start(
+        runtime: Arc<Runtime>,
+        host: Arc<wasm::Host>,
+        bus: Arc<dyn Bus>,
+        data: &Path,
+        settings: DeploySettings,
+        instance_limits: InstanceLimits,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, StoreError> {
+        let store = Store::open(bus, data).await?;
+        let found = store.read().await?;
+        let deployments = Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            runtime,
+            loader: Loader::new(host),
+            store,
+            fetcher: Fetcher::new(settings),
+            notices: Arc::default(),
+            clock,
+            instance_limits,
+            slots: Mutex::default(),
+            numbers: Mutex::default(),
+            histories: Mutex::default(),
+            runtime_history: tokio::sync::Mutex::default(),
+            looking: Mutex::default(),
+        });
+        deployments.restore(found).await?;
+        let looking = tokio::spawn(keep_looking(Arc::downgrade(&deployments)));
+        *deployments.looking.lock() = Some(looking);
+        Ok(deployments)
+    }
+
+    async fn restore(self: &Arc<Self>, found: Found) -> Result<(), StoreError> {
+        let old_ms = GONE_KEPT_FOR.as_millis() as u64;
+        let now_ms = self.clock.now().as_millis();
+        {
+            let mut histories = self.histories.lock();
+            for (stage, entries) in found.histories {
+                histories.restore(stage, entries);
+            }
+        }
+        let mut starting = JoinSet::new();
+        for record in &found.records {
+            let (this, record) = (self.clone(), record.clone());
+            starting.spawn(async move { this.restore_stage(record).await });
+        }
+        while let Some(started) = starting.join_next().await {
+            started?;
+        }
+        // That they were deployed again is no news.
+        *self.runtime_history.lock().await = self.runtime.history(None);
+        let gone: Vec<StageAddress> = {
+            let histories = self.histories.lock();
+            let is_gone = |stage: &StageAddress| !self.slots.lock().contains_key(stage);
+            let old = histories
+                .last_times()
+                .filter(|(_, at)| at + old_ms < now_ms);
+            let gone = old.map(|(stage, _)| stage).filter(|stage| is_gone(stage));
+            gone.cloned().collect()
+        };
+        for stage in gone {
+            self.histories.lock().remove(&stage);
+            self.store.remove_history(&stage).await?;
+        }
+        self.sweep().await;
+        Ok(())
+    }
+
+    /// Starts what was deployed before the restart of the node.
+    async fn restore_stage(&self, record: Record) {
+        let stage = record.spec.address.clone();
+        let slot = self.slot(&stage);
+        let _order = slot.order.lock().await;
+        if let Err(error) = self.load_again(&slot, record).await {
+            let reason = format!("it could not be loaded at the start of the node: {error}");
+            tracing::error!(%stage, reason, "a stage does not run");
+            let (version, digest) = {
+                let mut state = slot.state.lock();
+                state.failure = Some(reason.clone());
+                let record = state.record.as_ref();
+                record.map_or((0, String::new()), |r| {
+                    (r.version, r.component.digest.clone())
+                })
+            };
+            self.note(&stage, HistoryEvent::Failed, version, digest, reason)
+                .await;
+        }
+        self.start_watching(&stage, &slot);
+    }
+
+    /// The slot of a stage, made if there is none.
+    fn slot(&self, stage: &StageAddress) -> Arc<Slot> {
+        self.slots.lock().entry(stage.clone()).or_default().clone()
+    }
+
+    fn find_slot(&self, stage: &StageAddress) -> Option<Arc<Slot>> {
+        self.slots.lock().get(stage).cloned()
+    }
+
+    /// Ends the watching of sources: nothing is deployed by itself from now on.
+    pub fn stop_watching(&self) {
+        if let Some(looking) = self.looking.lock().take() {
+            looking.abort();
+        }
+        for slot in self.slots.lock().values() {
+            slot.state.lock().watches.renew();
+        }
+    }
+
+    /// The runtime underneath.
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
+    /// All flows, also those whose stages could not be loaded.
+    pub fn flows(&self) -> Vec<FlowShown> {
+        let slots = self.slots.lock().clone();
+        let mut not_running = slots.clone();
+        let mut shown = Vec::new();
+        for stage in views::stages(self.runtime.flows()) {
+            let address = &stage.spec.address;
+            not_running.remove(address);
+            let slot = slots.get(address).cloned();
+            let state = slot.as_ref().map(|slot| slot.state.lock());
+            let numbers = self.numbers(address);
+            shown.push(StageShown::running(stage, state.as_deref(), numbers));
+        }
+        for slot in not_running.values() {
+            shown.extend(StageShown::not_loaded(&slot.state.lock()));
+        }
+        views::flows(shown)
+    }
+
+    /// One stage.
+    pub fn stage(&self, stage: &StageAddress) -> Result<StageShown, UnknownStage> {
+        let stages = self.flows().into_iter().flat_map(|flow| flow.stages);
+        let mut found = stages.filter(|shown| shown.stage.spec.address == *stage);
+        found.next().ok_or_else(|| self.unknown(stage))
+    }
+
+    /// Whether there is such a stage, running or not.
+    pub fn exists(&self, stage: &StageAddress) -> bool {
+        let is_deployed = |slot: Arc<Slot>| slot.state.lock().record.is_some();
+        self.is_running(stage) || self.find_slot(stage).is_some_and(is_deployed)
+    }
+
+    fn is_running(&self, stage: &StageAddress) -> bool {
+        // The cheapest thing that every stage has.
+        self.runtime.logs(stage).is_some()
+    }
+
+    /// Workers of a stage, from the one with the number `from`.
+    pub fn workers(
+        &self,
+        stage: &StageAddress,
+        from: u32,
+        max: usize,
+    ) -> Result<Vec<WorkerView>, UnknownStage> {
+        let Some(mut workers) = self.runtime.workers(stage, from, max) else {
+            // One that could not be loaded has none.
+            return self.stage(stage).map(|_| Vec::new());
+        };
+        let numbers = self.numbers(stage);
+        for worker in &mut workers {
+            worker.version = numbers.shown(worker.version);
+        }
+        Ok(workers)
+    }
+
+    /// How the versions of a stage are numbered. If that was not decided yet, they go on after the
+    /// last one that is known.
+    fn numbers(&self, stage: &StageAddress) -> Numbers {
+        let mut numbers = self.numbers.lock();
+        let after_last = || Numbers::after(self.histories.lock().last_version(stage));
+        *numbers.entry(stage.clone()).or_insert_with(after_last)
+    }
+
+    /// How large a component may be.
+    pub fn component_bytes_max(&self) -> u64 {
+        self.fetcher.settings().component_bytes_max
+    }
+
+    /// The addresses of all stages.
+    pub fn addresses(&self) -> Vec<StageAddress> {
+        let stages = self.flows().into_iter().flat_map(|flow| flow.stages);
+        stages.map(|shown| shown.stage.spec.address).collect()
+    }
+
+    /// That there is no such stage, and which one may have been meant.
+    pub fn unknown(&self, stage: &StageAddress) -> UnknownStage {
+        UnknownStage::stage(stage, &self.addresses())
+    }
+
+    /// That there is no such flow, and which one may have been meant.
+    pub fn unknown_flow(&self, flow: &Name) -> UnknownStage {
+        UnknownStage::flow(flow.as_str(), &self.addresses())
+    }
+
+    /// What happened, to all stages or to one, the oldest first.
+    pub async fn history(&self, stage: Option<&StageAddress>) -> Vec<HistoryEntry> {
+        self.look_at_history().await;
+        self.histories.lock().list(stage)
+    }
+
+    /// Takes over what the runtime noted since the last time.
+    async fn look_at_history(&self) {
+        let mut last = self.runtime_history.lock().await;
+        let now = self.runtime.history(None);
+        for entry in added(&last, &now) {
+            self.take_over(entry.clone()).await;
+        }
+        *last = now;
+    }
+
+    async fn take_over(&self, mut entry: HistoryEntry) {
+        entry.version = self.numbers(&entry.stage).shown(entry.version);
+        if entry.event == HistoryEvent::RolledBack
+            && let Some(slot) = self.find_slot(&entry.stage)
+        {
+            self.go_back(&entry.stage, &slot, entry.version).await;
+        }
+        self.keep(entry).await;
+    }
+
+    /// Notes something that the runtime does not know.
+    async fn note(
+        &self,
+        stage: &StageAddress,
+        event: HistoryEvent,
+        version: u32,
+        digest: String,
+        detail: String,
+    ) {
+        let entry = HistoryEntry {
+            at_ms: self.clock.now().as_millis(),
+            stage: stage.clone(),
+            event,
+            version,
+            digest,
+            detail,
+        };
+        self.keep(entry).await;
+    }
+
+    async fn keep(&self, entry: HistoryEntry) {
+        let stage = entry.stage.clone();
+        let entries = self.histories.lock().push(entry);
+        if let Err(error) = self.store.put_history(&stage, &entries).await {
+            tracing::warn!(%stage, %error, "the history of a stage could not be stored");
+        }
+    }
+
+    async fn sweep(&self) {
+        let slots = self.slots.lock().clone();
+        let records: Vec<Record> = slots
+            .values()
+            .filter_map(|slot| slot.state.lock().record.clone())
+            .collect();
+        match self.store.sweep(&records).await {
+            Ok(0) => {}
+            Ok(removed) => tracing::debug!(removed, "components that nobody uses are removed"),
+            Err(error) => tracing::warn!(%error, "unused components cannot be removed"),
+        }
+    }
+}
+
+/// Follows the runtime's history and tidies up, until the deployments are gone.
+async fn keep_looking(deployments: Weak<Deployments>) {
+    let mut ticks = interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let looks_per_sweep = SWEEP_EVERY.as_millis() / LOOK_EVERY.as_millis();
+    let mut looks = 0;
+    loop {
+        ticks.tick().await;
+        let Some(deployments) = deployments.upgrade() else {
+            return;
+        };
+        deployments.look_at_history().await;
+        looks += 1;
+        if looks % looks_per_sweep == 0 {
+            deployments.sweep().await;
+        }
+    }
+}

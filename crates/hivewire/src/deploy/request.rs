@@ -1,0 +1,201 @@
+//! What somebody wants to be deployed.
+
+use std::collections::BTreeMap;
+
+use kernel::worker::{InstanceLimits, TurnLimits};
+use kernel::{Address, Grant, StageAddress};
+use runtime::{
+    Delivery, HandOverRule, Intake, KeyRule, RouterKind, StageKind, StageSpec, SupervisionRule,
+};
+use serde::Deserialize;
+
+use super::DeployError;
+use super::source::Source;
+
+/// How a component that was uploaded before is named.
+const DIGEST_PREFIX: &str = "sha256:";
+
+/// What somebody wants to be deployed. What is not said stays as it is or, if the stage is new, as
+/// it usually is.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeployRequest {
+    /// The stage.
+    #[serde(rename = "as")]
+    pub stage: StageAddress,
+    /// Where the component comes from.
+    pub source: Given,
+    /// How many workers.
+    pub workers: Option<u32>,
+    /// How messages find their workers: a kind of router, or where one's own comes from.
+    pub router: Option<RouterRequest>,
+    /// Where the key of a message is; makes the stage a keyed one.
+    pub key: Option<KeyRule>,
+    /// What messages and state are worth.
+    pub delivery: Option<Delivery>,
+    /// Where outputs lead.
+    pub outputs: Option<BTreeMap<String, Vec<Address>>>,
+    /// What workers get at their start.
+    pub args: Option<String>,
+    /// What workers may do beyond their flow.
+    pub grants: Option<Vec<Grant>>,
+    /// Whether the sources are watched. Without a word they are.
+    pub watch: Option<bool>,
+    /// What happens when a worker fails.
+    pub supervision: Option<SupervisionRule>,
+    /// What one instance may use up.
+    pub instance_limits: Option<InstanceLimits>,
+    /// What one commit may hold.
+    pub turn_limits: Option<TurnLimits>,
+    /// How messages are taken in.
+    pub intake: Option<Intake>,
+    /// How a new version proves itself.
+    pub hand_over: Option<HandOverRule>,
+}
+
+/// A component, as a request names it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Given {
+    /// By where it comes from.
+    Source(Source),
+    /// By the digest that its upload gave.
+    Digest(String),
+}
+
+impl TryFrom<String> for Given {
+    type Error = super::source::SourceError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match text.strip_prefix(DIGEST_PREFIX) {
+            Some(digest) => Ok(Self::Digest(digest.to_owned())),
+            None => text.parse().map(Self::Source),
+        }
+    }
+}
+
+/// A router, as a request names it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum RouterRequest {
+    /// One that is built in.
+    Kind(RouterKind),
+    /// One's own.
+    Own(Given),
+}
+
+impl TryFrom<String> for RouterRequest {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.parse::<RouterKind>() {
+            Ok(RouterKind::Own) => {
+                Err("name the component of your own router: its path or URI".to_owned())
+            }
+            Ok(kind) => Ok(Self::Kind(kind)),
+            Err(error) => Given::try_from(text)
+                .map(Self::Own)
+                .map_err(|_| format!("{error}, or the path or URI of your own")),
+        }
+    }
+}
+
+impl DeployRequest {
+    /// The stage as it is to be: as it was, with what the request says.
+    pub(super) fn spec(&self, was: StageSpec) -> Result<StageSpec, DeployError> {
+        let mut spec = was;
+        if let Some(kind) = self.kind()? {
+            spec.kind = kind;
+        }
+        replace(&mut spec.workers, self.workers);
+        replace(&mut spec.delivery, self.delivery);
+        replace(&mut spec.outputs, self.outputs.clone());
+        replace(&mut spec.args, self.args.clone());
+        replace(&mut spec.grants, self.grants.clone());
+        replace(&mut spec.supervision, self.supervision.clone());
+        replace(&mut spec.instance_limits, self.instance_limits.clone());
+        replace(&mut spec.turn_limits, self.turn_limits.clone());
+        replace(&mut spec.intake, self.intake.clone());
+        replace(&mut spec.hand_over, self.hand_over.clone());
+        Ok(spec)
+    }
+
+    fn kind(&self) -> Result<Option<StageKind>, DeployError> {
+        match (&self.router, &self.key) {
+            (Some(_), Some(_)) => Err(DeployError::Request(
+                "a stage has either a router or a key: a key decides by itself which worker gets a message"
+                    .to_owned(),
+            )),
+            (None, Some(key)) => Ok(Some(StageKind::Keyed(key.clone()))),
+            (Some(RouterRequest::Kind(kind)), None) if kind.is_routed() => {
+                Ok(Some(StageKind::Routed(*kind)))
+            }
+            (Some(RouterRequest::Kind(kind)), None) => Ok(Some(StageKind::Pool(*kind))),
+            (Some(RouterRequest::Own(_)), None) => Ok(Some(StageKind::Routed(RouterKind::Own))),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+fn replace<T>(value: &mut T, by: Option<T>) {
+    if let Some(by) = by {
+        *value = by;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(more: &str) -> Result<DeployRequest, serde_json::Error> {
+        serde_json::from_str(&format!(r#"{{"as":"a/b","source":"/w.wasm"{more}}}"#))
+    }
+
+    fn spec(more: &str) -> StageSpec {
+        let was = StageSpec::new("a/b".parse().unwrap()).workers(5);
+        request(more).unwrap().spec(was).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_said_stays_as_it_is() {
+        assert_eq!(spec("").workers, 5);
+        let changed = spec(r#","workers":2,"delivery":"memory","outputs":{"o":["c/d"]}"#);
+        assert_eq!((changed.workers, changed.delivery), (2, Delivery::Memory));
+        assert_eq!(changed.outputs["o"], ["c/d".parse().unwrap()]);
+    }
+
+    #[test]
+    fn routers_and_keys_decide_on_the_kind() {
+        let kind = |more: &str| spec(more).kind;
+        assert_eq!(
+            kind(r#","router":"random""#),
+            StageKind::Pool(RouterKind::Random)
+        );
+        let broadcast = StageKind::Routed(RouterKind::Broadcast);
+        assert_eq!(kind(r#","router":"broadcast""#), broadcast);
+        let own = StageKind::Routed(RouterKind::Own);
+        assert_eq!(kind(r#","router":"/r.wasm""#), own);
+        assert_eq!(
+            kind(r#","key":"header:k""#),
+            StageKind::Keyed("header:k".parse().unwrap())
+        );
+        let both = request(r#","router":"random","key":"body""#).unwrap();
+        assert!(both.spec(StageSpec::new("a/b".parse().unwrap())).is_err());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_reason() {
+        for (more, expected) in [
+            (r#","router":"sticky""#, "round-robin"),
+            (r#","router":"own""#, "path or URI"),
+            (r#","key":"k""#, "header:NAME"),
+            (r#","worker":1"#, "unknown field"),
+            (r#","grants":["all"]"#, "send:ADDRESS"),
+        ] {
+            let error = request(more).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let uploaded: Given = serde_json::from_str("\"sha256:00\"").unwrap();
+        assert_eq!(uploaded, Given::Digest("00".to_owned()));
+    }
+}

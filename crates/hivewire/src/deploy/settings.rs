@@ -1,0 +1,29 @@
+//! What the user can set about deployments.
+
+use serde::{Deserialize, Serialize};
+
+/// How components are fetched and watched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeploySettings {
+    /// Allows URIs that lead into this machine or its network.
+    pub allow_private_sources: bool,
+    /// How large a component may be. What `workers.components` says is taken.
+    #[serde(skip)]
+    pub component_bytes_max: u64,
+    /// How long one fetch may take.
+    pub fetch_seconds_max: u64,
+    /// How often a URI is looked at.
+    pub watch_interval_ms: u64,
+}
+
+impl Default for DeploySettings {
+    fn default() -> Self {
+        Self {
+            allow_private_sources: false,
+            component_bytes_max: 64 << 20,
+            fetch_seconds_max: 60,
+            watch_interval_ms: 5_000,
+        }
+    }
+}

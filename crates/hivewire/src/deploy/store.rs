@@ -1,0 +1,287 @@
+//! What is deployed, so that it survives a restart: records in the state of the bus, the bytes of
+//! components in the data folder.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::{Bus, BusError, Commit, Owner, StateWrite};
+use bytes::Bytes;
+use kernel::{Name, StageAddress};
+use runtime::{HistoryEntry, StageSpec};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::components::{Components, ComponentsError};
+use super::source::{Component, Source};
+
+/// The bucket of the records.
+const BUCKET: &str = "hivewire.deployments";
+const STAGE_PREFIX: &str = "stage/";
+const HISTORY_PREFIX: &str = "history/";
+const TIMEOUT: Duration = Duration::from_secs(30);
+const SCAN_PAIRS: usize = 100;
+
+/// Why something could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The bus says no.
+    #[error("what is deployed cannot be stored: {0}")]
+    Bus(#[from] BusError),
+    /// The data folder says no.
+    #[error(transparent)]
+    Components(#[from] ComponentsError),
+    /// A step of it panicked, which is a bug.
+    #[error("storing broke off: {0}")]
+    Broken(#[from] tokio::task::JoinError),
+}
+
+/// What is deployed as a stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// What the stage is to be.
+    pub spec: StageSpec,
+    /// The code that it runs.
+    pub component: Origin,
+    /// Its router, if that is one's own.
+    pub router: Option<Origin>,
+    /// Whether the sources are watched.
+    pub watch: bool,
+    /// The number of the version, counted over restarts of the node.
+    pub version: u32,
+    /// What ran before, in case this version does not stand its probation.
+    pub previous: Option<Box<Previous>>,
+    /// Digests of components that were tried last and did not fit.
+    #[serde(default)]
+    pub refused: Refused,
+}
+
+/// What ran before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Previous {
+    pub spec: StageSpec,
+    pub component: Origin,
+    pub router: Option<Origin>,
+    pub version: u32,
+}
+
+/// What was tried last and did not fit: it is not tried again until it changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Refused {
+    pub component: Option<String>,
+    pub router: Option<String>,
+}
+
+/// A component and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Origin {
+    pub source: Source,
+    pub digest: String,
+    pub etag: Option<String>,
+}
+
+impl Record {
+    /// The digests of all components that it may need.
+    fn digests(&self) -> impl Iterator<Item = &String> {
+        let previous = self.previous.iter();
+        let previous = previous.flat_map(|p| std::iter::once(&p.component).chain(&p.router));
+        let all = std::iter::once(&self.component)
+            .chain(&self.router)
+            .chain(previous);
+        all.map(|origin| &origin.digest)
+    }
+}
+
+/// Everything that was found at the start.
+#[derive(Default)]
+pub(super) struct Found {
+    pub records: Vec<Record>,
+    pub histories: Vec<(StageAddress, Vec<HistoryEntry>)>,
+}
+
+/// Keeps what is deployed.
+pub(super) struct Store {
+    bus: Arc<dyn Bus>,
+    owner: Owner,
+    components: Arc<Components>,
+}
+
+impl Store {
+    /// Takes the records over from whoever had them before.
+    pub async fn open(bus: Arc<dyn Bus>, data: &Path) -> Result<Self, StoreError> {
+        let bucket = Name::new(BUCKET).expect("it is a name");
+        let data = data.to_path_buf();
+        let components = tokio::task::spawn_blocking(move || Components::open(&data)).await??;
+        let epoch = bus.raise_epoch(&bucket, TIMEOUT).await?;
+        Ok(Self {
+            bus,
+            owner: Owner { bucket, epoch },
+            components: Arc::new(components),
+        })
+    }
+
+    /// Reads everything back. What this version cannot read is left alone and told in the log.
+    pub async fn read(&self) -> Result<Found, StoreError> {
+        let mut found = Found::default();
+        let mut after: Option<Bytes> = None;
+        loop {
+            let bucket = &self.owner.bucket;
+            let scanned = self.bus.scan(bucket, after.as_deref(), SCAN_PAIRS, TIMEOUT);
+            let pairs = scanned.await?;
+            let Some((last, _)) = pairs.last() else {
+                return Ok(found);
+            };
+            after = Some(last.clone());
+            for (key, value) in &pairs {
+                found.add(key, value);
+            }
+        }
+    }
+
+    pub async fn put(&self, record: &Record) -> Result<(), StoreError> {
+        let key = stage_key(&record.spec.address);
+        self.write(set(key, record)).await
+    }
+
+    pub async fn remove(&self, stage: &StageAddress) -> Result<(), StoreError> {
+        let key = stage_key(stage);
+        self.write(StateWrite::Remove { key }).await
+    }
+
+    pub async fn put_history(
+        &self,
+        stage: &StageAddress,
+        entries: &[HistoryEntry],
+    ) -> Result<(), StoreError> {
+        let key = history_key(stage);
+        self.write(set(key, &entries)).await
+    }
+
+    pub async fn remove_history(&self, stage: &StageAddress) -> Result<(), StoreError> {
+        let key = history_key(stage);
+        self.write(StateWrite::Remove { key }).await
+    }
+
+    async fn write(&self, write: StateWrite) -> Result<(), StoreError> {
+        let commit = Commit {
+            owner: Some(self.owner.clone()),
+            writes: vec![write],
+            ..Commit::default()
+        };
+        self.bus.commit(&commit, TIMEOUT).await?;
+        Ok(())
+    }
+
+    pub async fn save_component(&self, component: Component) -> Result<(), StoreError> {
+        let components = self.components.clone();
+        let saving = tokio::task::spawn_blocking(move || components.save(&component));
+        Ok(saving.await??)
+    }
+
+    pub async fn load_component(&self, digest: &str) -> Result<Component, StoreError> {
+        let (components, digest) = (self.components.clone(), digest.to_owned());
+        let loading = tokio::task::spawn_blocking(move || components.load(&digest));
+        Ok(loading.await??)
+    }
+
+    /// Removes components that none of these records needs.
+    pub async fn sweep(&self, records: &[Record]) -> Result<usize, StoreError> {
+        let used: HashSet<String> = records.iter().flat_map(Record::digests).cloned().collect();
+        let components = self.components.clone();
+        let sweeping = tokio::task::spawn_blocking(move || components.sweep(&used));
+        Ok(sweeping.await??)
+    }
+}
+
+impl Found {
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        let key = String::from_utf8_lossy(key);
+        if key.starts_with(STAGE_PREFIX) {
+            self.records.extend(parsed(&key, value));
+        } else if let Some(stage) = key.strip_prefix(HISTORY_PREFIX)
+            && let Ok(stage) = stage.parse()
+        {
+            self.histories
+                .extend(parsed(&key, value).map(|entries| (stage, entries)));
+        }
+    }
+}
+
+fn parsed<T: DeserializeOwned>(key: &str, value: &[u8]) -> Option<T> {
+    match serde_json::from_slice(value) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            tracing::error!(key, %error, "cannot read what is stored about a stage: deploy it again");
+            None
+        }
+    }
+}
+
+fn stage_key(stage: &StageAddress) -> Bytes {
+    format!("{STAGE_PREFIX}{stage}").into()
+}
+
+fn history_key(stage: &StageAddress) -> Bytes {
+    format!("{HISTORY_PREFIX}{stage}").into()
+}
+
+fn set(key: Bytes, value: &impl Serialize) -> StateWrite {
+    let value = serde_json::to_vec(value).expect("records have text keys");
+    StateWrite::Set {
+        key,
+        value: value.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use broker::{Broker, Settings, SystemClock};
+    use bus::engines::EmbeddedBus;
+    use journal::{Options, testing::MemoryStorage};
+
+    use super::*;
+
+    fn record(stage: &str) -> Record {
+        Record {
+            spec: StageSpec::new(stage.parse().unwrap()).workers(3),
+            component: Origin {
+                source: "/w.wasm".parse().unwrap(),
+                digest: "0".repeat(64),
+                etag: None,
+            },
+            router: None,
+            watch: true,
+            version: 7,
+            previous: None,
+            refused: Refused::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn records_come_back_and_an_older_owner_is_fenced() {
+        let data = tempfile::tempdir().unwrap();
+        let storage = Arc::new(MemoryStorage::new(1));
+        let clock = Arc::new(SystemClock);
+        let started = Broker::start(storage, Options::default(), Settings::default(), clock);
+        let bus: Arc<dyn Bus> = Arc::new(EmbeddedBus::new(started.unwrap().0));
+        let first = Store::open(bus.clone(), data.path()).await.unwrap();
+        for number in 0..2 * SCAN_PAIRS {
+            first
+                .put(&record(&format!("flow/s{number}")))
+                .await
+                .unwrap();
+        }
+        first.remove(&"flow/s7".parse().unwrap()).await.unwrap();
+        let second = Store::open(bus, data.path()).await.unwrap();
+        let found = second.read().await.unwrap();
+        assert_eq!(found.records.len(), 2 * SCAN_PAIRS - 1);
+        assert!(found.records.contains(&record("flow/s8")));
+        assert!(!found.records.contains(&record("flow/s7")));
+        let fenced = first.put(&record("flow/late")).await;
+        assert!(matches!(
+            fenced,
+            Err(StoreError::Bus(BusError::Fenced { .. }))
+        ));
+    }
+}

@@ -1,0 +1,429 @@
+//! What a worker may do during a turn. It is collected here and happens at the commit.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, FailureKind, Incoming, ReplyTo, Ticket};
+use crate::{Address, Headers, Message, Timestamp};
+
+/// What a turn asks of whoever runs the worker.
+#[async_trait]
+pub trait Host: Send + Sync {
+    /// The committed value of a key.
+    async fn state(&self, key: &[u8]) -> Result<Option<Bytes>, Failure>;
+
+    /// Committed keys and values in order, from the first after `after` that begins with
+    /// `prefix`.
+    async fn scan(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        pairs_max: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, Failure>;
+
+    /// Whether this worker may send there; if not, the failure says what to grant.
+    fn may_send(&self, to: &Address) -> Result<(), Failure>;
+
+    /// Whether the code may emit to this output; if not, the failure says which there are.
+    fn may_emit(&self, output: &str) -> Result<(), Failure>;
+
+    /// A ticket that this worker never had before.
+    fn next_ticket(&self) -> Ticket;
+
+    /// The time now.
+    fn now(&self) -> Timestamp;
+
+    /// A line for the worker's log. It stays there even if the turn is undone.
+    fn log(&self, level: LogLevel, line: &str);
+}
+
+/// How important a line of the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// For the author.
+    Debug,
+    /// Worth knowing.
+    Info,
+    /// Something may be wrong.
+    Warn,
+    /// Something is wrong.
+    Error,
+}
+
+/// What one commit may hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TurnLimits {
+    /// Messages sent, emitted, asked and replied.
+    pub sends_max: usize,
+    /// Their bytes together with those of state written.
+    pub bytes_max: usize,
+}
+
+impl Default for TurnLimits {
+    fn default() -> Self {
+        Self {
+            sends_max: 10_000,
+            bytes_max: 16 << 20,
+        }
+    }
+}
+
+/// A message on its way out.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Where to.
+    pub to: Target,
+    /// What.
+    pub message: Message,
+}
+
+/// Where an outgoing message goes.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// To whatever a named output of the stage is connected with.
+    Output(Box<str>),
+    /// To an address.
+    Address(Address),
+    /// To somebody who waits in this process.
+    Waiting(ReplyTo),
+}
+
+/// A question and how long its answer is waited for.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Names it.
+    pub ticket: Ticket,
+    /// Who is asked.
+    pub to: Address,
+    /// What is asked.
+    pub message: Message,
+    /// How long to wait.
+    pub timeout: Duration,
+}
+
+/// A timer that is set, set anew or cancelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimerChange {
+    /// Which one. Setting a timer that is set already replaces it.
+    pub name: Box<str>,
+    /// After how long it goes off, and with which body; none cancels it.
+    pub set: Option<(Duration, Bytes)>,
+}
+
+/// A child that is started or ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChildChange {
+    /// Start one that runs the same code.
+    Spawn {
+        /// Its name, unique among the children of this worker.
+        name: Box<str>,
+        /// Its arguments for [`super::Worker::init`].
+        args: Bytes,
+    },
+    /// End it.
+    Stop {
+        /// Its name.
+        name: Box<str>,
+    },
+}
+
+/// Everything that a turn does, in order within each kind.
+#[derive(Clone, Debug, Default)]
+pub struct Effects {
+    /// Messages sent, emitted and replied.
+    pub sends: Vec<Outgoing>,
+    /// Questions asked.
+    pub asks: Vec<Ask>,
+    /// State written; none removes the key.
+    pub writes: BTreeMap<Bytes, Option<Bytes>>,
+    /// Timers set and cancelled.
+    pub timers: Vec<TimerChange>,
+    /// Children started and ended.
+    pub children: Vec<ChildChange>,
+    /// The worker wants to end itself after this turn.
+    pub ends: bool,
+}
+
+impl Effects {
+    /// Whether nothing happens.
+    pub fn is_empty(&self) -> bool {
+        self.sends.is_empty()
+            && self.asks.is_empty()
+            && self.writes.is_empty()
+            && self.timers.is_empty()
+            && self.children.is_empty()
+            && !self.ends
+    }
+
+    /// Forgets everything and keeps the memory for the next turn.
+    pub fn clear(&mut self) {
+        self.sends.clear();
+        self.asks.clear();
+        self.writes.clear();
+        self.timers.clear();
+        self.children.clear();
+        self.ends = false;
+    }
+}
+
+/// A turn in progress: what the worker has done so far, and what it can look at.
+pub struct Turn {
+    effects: Effects,
+    host: Arc<dyn Host>,
+    limits: TurnLimits,
+    bytes: usize,
+}
+
+impl Turn {
+    /// A turn in which nothing has happened yet.
+    pub fn new(host: Arc<dyn Host>, limits: TurnLimits) -> Self {
+        Self {
+            effects: Effects::default(),
+            host,
+            limits,
+            bytes: 0,
+        }
+    }
+
+    /// What happened so far.
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// What happened, to be committed; the turn is as new afterwards.
+    pub fn take_effects(&mut self) -> Effects {
+        self.bytes = 0;
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Undoes everything.
+    pub fn clear(&mut self) {
+        self.bytes = 0;
+        self.effects.clear();
+    }
+
+    /// Sends a message to an address.
+    pub fn send(&mut self, to: impl Into<Address>, message: Message) -> Result<(), Failure> {
+        let to = to.into();
+        self.host.may_send(&to)?;
+        self.push(Target::Address(to), message)
+    }
+
+    /// Sends a message to whatever this output of the stage is connected with.
+    pub fn emit(&mut self, output: &str, message: Message) -> Result<(), Failure> {
+        self.host.may_emit(output)?;
+        self.push(Target::Output(output.into()), message)
+    }
+
+    /// Answers a message. Fails if it names no address for answers.
+    pub fn reply(&mut self, to: &Incoming, message: Message) -> Result<(), Failure> {
+        let message = match to.message.headers.get(Message::CORRELATION_ID) {
+            Some(id) => correlated(message, id)?,
+            None => message,
+        };
+        match &to.reply_to {
+            ReplyTo::Waiting(_) => self.push(Target::Waiting(to.reply_to.clone()), message),
+            ReplyTo::Headers => {
+                let Some(address) = to.message.headers.get(Message::REPLY_TO) else {
+                    return Err(Failure::new("the message names no address for a reply"));
+                };
+                // Whoever asks names the address, so an answer needs no grant. One who names none
+                // that can be understood gets no answer; the worker is not to blame.
+                match address.parse() {
+                    Ok(address) => self.push(Target::Address(address), message),
+                    Err(error) => {
+                        let line = format!("a reply was dropped: {error}");
+                        self.host.log(LogLevel::Warn, &line);
+                        Ok(())
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks: the answer, or that none came within `timeout`, is a later message to this very
+    /// worker, of the kind [`super::Kind::Reply`] or [`super::Kind::TimedOut`].
+    pub fn ask(
+        &mut self,
+        to: impl Into<Address>,
+        message: Message,
+        timeout: Duration,
+    ) -> Result<Ticket, Failure> {
+        let to = to.into();
+        self.host.may_send(&to)?;
+        self.count_send(message.len_bytes())?;
+        let ticket = self.host.next_ticket();
+        self.effects.asks.push(Ask {
+            ticket,
+            to,
+            message,
+            timeout,
+        });
+        Ok(ticket)
+    }
+
+    /// Sets a timer, or sets it anew. It goes off once.
+    pub fn set_timer(&mut self, name: &str, after: Duration, body: Bytes) -> Result<(), Failure> {
+        self.count_bytes(name.len() + body.len())?;
+        self.effects.timers.push(TimerChange {
+            name: name.into(),
+            set: Some((after, body)),
+        });
+        Ok(())
+    }
+
+    /// Cancels a timer, if it is set.
+    pub fn cancel_timer(&mut self, name: &str) -> Result<(), Failure> {
+        self.count_bytes(name.len())?;
+        self.effects.timers.push(TimerChange {
+            name: name.into(),
+            set: None,
+        });
+        Ok(())
+    }
+
+    /// Starts a child that runs the same code, supervised by this worker. It can be sent to as
+    /// `flow/stage/worker/name`.
+    pub fn spawn(&mut self, name: &str, args: Bytes) -> Result<(), Failure> {
+        self.count_send(name.len() + args.len())?;
+        self.effects.children.push(ChildChange::Spawn {
+            name: name.into(),
+            args,
+        });
+        Ok(())
+    }
+
+    /// Ends a child.
+    pub fn stop_child(&mut self, name: &str) -> Result<(), Failure> {
+        self.count_send(name.len())?;
+        self.effects
+            .children
+            .push(ChildChange::Stop { name: name.into() });
+        Ok(())
+    }
+
+    /// Ends this worker after the turn. Meant for children whose task is done.
+    pub fn end(&mut self) {
+        self.effects.ends = true;
+    }
+
+    /// The value of a key of this worker's state, or of its bucket if the stage is keyed.
+    pub async fn state(&self, key: &[u8]) -> Result<Option<Bytes>, Failure> {
+        match self.effects.writes.get(key) {
+            Some(written) => Ok(written.clone()),
+            None => self.host.state(key).await,
+        }
+    }
+
+    /// Gives a key a value.
+    pub fn set_state(
+        &mut self,
+        key: impl Into<Bytes>,
+        value: impl Into<Bytes>,
+    ) -> Result<(), Failure> {
+        let (key, value) = (key.into(), value.into());
+        self.count_bytes(key.len() + value.len())?;
+        self.effects.writes.insert(key, Some(value));
+        Ok(())
+    }
+
+    /// Removes a key.
+    pub fn remove_state(&mut self, key: impl Into<Bytes>) -> Result<(), Failure> {
+        let key = key.into();
+        self.count_bytes(key.len())?;
+        self.effects.writes.insert(key, None);
+        Ok(())
+    }
+
+    /// Keys that begin with `prefix` and their values, in order, from the first after `after`.
+    pub async fn scan(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        pairs_max: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, Failure> {
+        // Each key removed in this turn may hide one committed pair.
+        let wanted = pairs_max.saturating_add(self.effects.writes.len());
+        let committed = self.host.scan(prefix, after, wanted).await?;
+        let complete = committed.len() < wanted;
+        let last = committed.last().map(|(key, _)| key.clone());
+        let mut merged: BTreeMap<Bytes, Bytes> = committed.into_iter().collect();
+        let from = match after {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(prefix),
+        };
+        let written = self
+            .effects
+            .writes
+            .range::<[u8], _>((from, Bound::Unbounded));
+        for (key, value) in written.filter(|(key, _)| key.starts_with(prefix)) {
+            // Beyond the last committed pair that was read, others may come first.
+            if !complete && last.as_ref().is_some_and(|last| key > last) {
+                break;
+            }
+            match value {
+                Some(value) => merged.insert(key.clone(), value.clone()),
+                None => merged.remove(key),
+            };
+        }
+        Ok(merged.into_iter().take(pairs_max).collect())
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Timestamp {
+        self.host.now()
+    }
+
+    /// Writes a line to the worker's log.
+    pub fn log(&self, level: LogLevel, line: &str) {
+        self.host.log(level, line);
+    }
+
+    fn push(&mut self, to: Target, message: Message) -> Result<(), Failure> {
+        self.count_send(message.len_bytes())?;
+        self.effects.sends.push(Outgoing { to, message });
+        Ok(())
+    }
+
+    fn count_send(&mut self, bytes: usize) -> Result<(), Failure> {
+        let effects = &self.effects;
+        let sends = effects.sends.len() + effects.asks.len() + effects.children.len();
+        if sends >= self.limits.sends_max {
+            let reason = format!(
+                "one turn may send {} messages, not more: send fewer, or raise sends_max of the stage",
+                self.limits.sends_max
+            );
+            return Err(Failure::of(FailureKind::Limit, reason));
+        }
+        self.count_bytes(bytes)
+    }
+
+    fn count_bytes(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.bytes += bytes;
+        if self.bytes > self.limits.bytes_max {
+            let reason = format!(
+                "one turn may send and write {} bytes, not more: do less in one turn, or raise bytes_max of the stage",
+                self.limits.bytes_max
+            );
+            return Err(Failure::of(FailureKind::Limit, reason));
+        }
+        Ok(())
+    }
+}
+
+/// The message with the id of what it answers.
+fn correlated(mut message: Message, id: &str) -> Result<Message, Failure> {
+    message.headers = match message.headers.is_empty() {
+        true => Headers::from_pairs([(Message::CORRELATION_ID, id)])?,
+        false => message.headers.with([(Message::CORRELATION_ID, id)])?,
+    };
+    Ok(message)
+}

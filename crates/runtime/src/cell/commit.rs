@@ -1,0 +1,387 @@
+//! From what a turn did to one commit: all of it, or nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bus::{BusError, Commit, Consumed, Owner, StateWrite, Submitted, Subscription};
+use bytes::{BufMut, Bytes, BytesMut};
+use kernel::worker::{
+    Ask, ChildChange, Effects, Failure, FailureKind, Incoming, Kind, Outgoing, Target, TimerChange,
+};
+use kernel::{Destination, Headers, Message, Timestamp};
+
+use super::run::{ASK_PREFIX, Run};
+use crate::alarm_clock::What;
+use crate::mailbox::Source;
+use crate::outgoing::{Local, LocalTarget, Route, answer_of};
+use crate::scope::{Scope, keys};
+
+/// How long to wait before a commit that found no room is tried again.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+
+/// What a commit does, sorted by who does it.
+#[derive(Default)]
+struct Plan {
+    writes: Vec<StateWrite>,
+    sends: Vec<(Destination, Message)>,
+    local: Vec<Local>,
+    alarms: Vec<AlarmChange>,
+    children: Vec<ChildChange>,
+    ends: bool,
+}
+
+struct AlarmChange {
+    what: What,
+    /// When it goes off and with what; none takes it back.
+    set: Option<(Timestamp, Bytes)>,
+}
+
+impl Run {
+    /// Commits the turn with the messages at hand. Afterwards they are done; after a failure they
+    /// are still at hand, unless they belong to somebody else by now.
+    pub async fn commit(&mut self, scope: &Scope) -> Result<(), Failure> {
+        let mut turn = self.take_turn(scope);
+        let effects = turn.take_effects();
+        self.put_turn(scope, turn);
+        if self.is_plain(&effects) {
+            self.incomings.clear();
+            self.sources.clear();
+            return Ok(());
+        }
+        let plan = self.plan(scope, effects)?;
+        self.carry_out(scope, plan).await
+    }
+
+    /// Commits effects that belong to no message, such as those of `init`.
+    pub async fn commit_effects(&mut self, scope: &Scope, effects: Effects) -> Result<(), Failure> {
+        if effects.is_empty() {
+            return Ok(());
+        }
+        // The messages at hand are not part of it.
+        let incomings = std::mem::take(&mut self.incomings);
+        let sources = std::mem::take(&mut self.sources);
+        let outcome = match self.plan(scope, effects) {
+            Ok(plan) => self.carry_out(scope, plan).await,
+            Err(failure) => Err(failure),
+        };
+        self.incomings = incomings;
+        self.sources = sources;
+        outcome
+    }
+
+    /// Whether nothing has to be done: messages that were never on the bus, and no effects.
+    fn is_plain(&self, effects: &Effects) -> bool {
+        effects.is_empty()
+            && self.discarded.is_empty()
+            && self.sources.iter().all(Option::is_none)
+            && self.incomings.iter().all(|i| i.kind == Kind::Message)
+    }
+
+    fn plan(&self, scope: &Scope, effects: Effects) -> Result<Plan, Failure> {
+        let mut plan = Plan {
+            ends: effects.ends,
+            ..Plan::default()
+        };
+        for incoming in &self.incomings {
+            self.plan_settled(scope, incoming, &mut plan);
+        }
+        for (key, value) in effects.writes {
+            plan.writes.push(write(keys::user(&key), value));
+        }
+        for ask in effects.asks {
+            self.plan_ask(scope, ask, &mut plan)?;
+        }
+        for outgoing in effects.sends {
+            self.plan_send(outgoing, &mut plan);
+        }
+        for change in effects.timers {
+            self.plan_timer(change, &mut plan);
+        }
+        for change in &effects.children {
+            plan_child(change, &mut plan);
+        }
+        plan.children = effects.children;
+        Ok(plan)
+    }
+
+    /// What a message stood for is no longer pending.
+    fn plan_settled(&self, scope: &Scope, incoming: &Incoming, plan: &mut Plan) {
+        match &incoming.kind {
+            Kind::Reply(ticket) | Kind::TimedOut(ticket) => {
+                plan.writes.push(write(keys::ask(*ticket), None));
+            }
+            Kind::Timer(name) => {
+                let (stage, what) = (&self.cell.stage, What::Timer(name.clone()));
+                // It may have been set anew before it was handled.
+                if !stage.runtime.alarms.is_set(stage, scope, &what) {
+                    plan.writes.push(write(keys::timer(name), None));
+                }
+            }
+            Kind::Message | Kind::ChildEnded(_) => {}
+        }
+    }
+
+    fn plan_ask(&self, scope: &Scope, ask: Ask, plan: &mut Plan) -> Result<(), Failure> {
+        let stage = &self.cell.stage;
+        let id = format!("{ASK_PREFIX}{}", ask.ticket);
+        let reply_to = scope.reply_address(&stage.address).to_string();
+        let pairs = [
+            (Message::REPLY_TO, reply_to.as_str()),
+            (Message::CORRELATION_ID, id.as_str()),
+        ];
+        let headers = match ask.message.headers.is_empty() {
+            true => Headers::from_pairs(pairs)?,
+            false => ask.message.headers.with(pairs)?,
+        };
+        let message = Message {
+            headers,
+            ..ask.message
+        };
+        let at = stage.runtime.clock.now() + ask.timeout;
+        plan.writes
+            .push(write(keys::ask(ask.ticket), Some(alarm_value(at, &[]))));
+        plan.alarms.push(AlarmChange {
+            what: What::Ask(ask.ticket),
+            set: Some((at, Bytes::new())),
+        });
+        stage.listen_for(&self.cell);
+        self.plan_message(&ask.to, message, plan);
+        Ok(())
+    }
+
+    fn plan_send(&self, outgoing: Outgoing, plan: &mut Plan) {
+        match outgoing.to {
+            Target::Address(address) => self.plan_message(&address, outgoing.message, plan),
+            Target::Waiting(reply_to) => {
+                if let Some(answer) = answer_of(&reply_to) {
+                    plan.local.push(Local {
+                        to: LocalTarget::Answer(answer),
+                        message: outgoing.message,
+                    });
+                }
+            }
+            Target::Output(output) => {
+                let outputs = &self.version().spec.outputs;
+                let Some(addresses) = outputs.get(&*output).filter(|list| !list.is_empty()) else {
+                    let counters = &self.cell.stage.counters;
+                    counters.unconnected.fetch_add(1, Ordering::Relaxed);
+                    return;
+                };
+                for address in addresses {
+                    self.plan_message(address, outgoing.message.clone(), plan);
+                }
+            }
+        }
+    }
+
+    fn plan_message(&self, to: &kernel::Address, message: Message, plan: &mut Plan) {
+        match self.cell.stage.runtime.route(to, &message) {
+            Route::Bus(destination) => plan.sends.push((destination, message)),
+            Route::Local(to) => plan.local.push(Local { to, message }),
+            Route::Gone => {
+                let counters = &self.cell.stage.counters;
+                counters.late_replies.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn plan_timer(&self, change: TimerChange, plan: &mut Plan) {
+        let key = keys::timer(&change.name);
+        let set = change.set.map(|(after, body)| {
+            let at = self.cell.stage.runtime.clock.now() + after;
+            (at, body)
+        });
+        let value = set.as_ref().map(|(at, body)| alarm_value(*at, body));
+        plan.writes.push(write(key, value));
+        plan.alarms.push(AlarmChange {
+            what: What::Timer(change.name),
+            set,
+        });
+    }
+
+    async fn carry_out(&mut self, scope: &Scope, mut plan: Plan) -> Result<(), Failure> {
+        let stage = self.cell.stage.clone();
+        if stage.store.is_memory() {
+            stage
+                .store
+                .write_memory(scope, std::mem::take(&mut plan.writes));
+        }
+        let has_sources = !self.discarded.is_empty() || self.sources.iter().any(Option::is_some);
+        let submitted = if has_sources || !plan.writes.is_empty() || !plan.sends.is_empty() {
+            self.submit(scope, &mut plan).await?
+        } else {
+            Submitted::Done(bus::AckLevel::Memory)
+        };
+        self.incomings.clear();
+        self.sources.clear();
+        self.discarded.clear();
+        self.apply(scope, &mut plan);
+        self.release(submitted, plan.local).await;
+        Ok(())
+    }
+
+    /// Submits until the engine takes it, or says that it never will.
+    async fn submit(&mut self, scope: &Scope, plan: &mut Plan) -> Result<Submitted, Failure> {
+        let stage = self.cell.stage.clone();
+        let timeout = Duration::from_millis(stage.runtime.settings.commit_timeout_ms);
+        let owner = match plan.writes.is_empty() {
+            true => None,
+            false => Some(self.own(scope, timeout).await?),
+        };
+        let mut commit = Commit {
+            owner,
+            consumed: Vec::new(),
+            writes: std::mem::take(&mut plan.writes),
+            sends: std::mem::take(&mut plan.sends),
+        };
+        commit.consumed = consumed(&self.sources, &self.discarded);
+        loop {
+            match stage.runtime.bus.submit(&commit, timeout).await {
+                Ok(submitted) => return Ok(submitted),
+                Err(error @ (BusError::Timeout { .. } | BusError::Full { .. })) => {
+                    stage.note_blocked(&error);
+                    tokio::time::sleep(RETRY_AFTER).await;
+                    if stage.is_stopping() {
+                        return Err(Failure::of(FailureKind::Host, error.to_string()));
+                    }
+                }
+                Err(error) => {
+                    drop(commit);
+                    return Err(self.not_committed(scope, &error));
+                }
+            }
+        }
+    }
+
+    /// What a refused commit means for the worker.
+    fn not_committed(&mut self, scope: &Scope, error: &BusError) -> Failure {
+        let kind = match error {
+            BusError::Refused { .. } => FailureKind::Limit,
+            _ => FailureKind::Host,
+        };
+        if kind == FailureKind::Host {
+            // Others have the messages now, or they come again: nothing of them may be kept.
+            self.incomings.clear();
+            self.sources.clear();
+            self.discarded.clear();
+            if let Some(extras) = &mut self.body.extras {
+                extras.epochs.remove(scope);
+            }
+            self.cell.stage.resubscribe();
+        }
+        Failure::of(kind, format!("the turn was not committed: {error}"))
+    }
+
+    /// The owner of the scope: this worker. The first time it raises the epoch.
+    pub async fn own(&mut self, scope: &Scope, timeout: Duration) -> Result<Owner, Failure> {
+        let stage = self.cell.stage.clone();
+        let bucket = scope.bucket(&stage.address);
+        if let Some(epoch) = self.body.extras().epochs.get(scope) {
+            return Ok(Owner {
+                bucket,
+                epoch: *epoch,
+            });
+        }
+        let raised = stage.runtime.bus.raise_epoch(&bucket, timeout).await;
+        let epoch = raised.map_err(super::host::host_failure)?;
+        self.body.extras().epochs.insert(scope.clone(), epoch);
+        Ok(Owner { bucket, epoch })
+    }
+
+    /// What follows from the commit in this process.
+    fn apply(&mut self, scope: &Scope, plan: &mut Plan) {
+        let stage = &self.cell.stage;
+        for change in plan.alarms.drain(..) {
+            match change.set {
+                Some((at, body)) => stage
+                    .runtime
+                    .alarms
+                    .set(stage, scope, change.what, at, body),
+                None => {
+                    stage.runtime.alarms.cancel(stage, scope, &change.what);
+                }
+            }
+        }
+        for change in plan.children.drain(..) {
+            stage.change_child(&self.cell, change);
+        }
+        if plan.ends {
+            stage.end(&self.cell);
+        }
+    }
+
+    /// Lets go what stays in this process, as soon as the commit is permanent and in order.
+    async fn release(&mut self, submitted: Submitted, local: Vec<Local>) {
+        let earlier = self
+            .body
+            .extras
+            .as_ref()
+            .and_then(|e| e.completions.clone());
+        let nothing_before = earlier.as_ref().is_none_or(|c| c.is_empty());
+        if let (Submitted::Done(_), true) = (&submitted, nothing_before) {
+            for send in local {
+                send.deliver(&self.cell.stage.runtime).await;
+            }
+            return;
+        }
+        let completions = self
+            .body
+            .extras()
+            .completions
+            .get_or_insert_default()
+            .clone();
+        completions.push(&self.cell, submitted, local).await;
+    }
+
+    /// Waits until everything committed is permanent.
+    pub async fn flush(&mut self) {
+        let extras = self.body.extras.as_ref();
+        if let Some(completions) = extras.and_then(|extras| extras.completions.clone()) {
+            completions.flush().await;
+        }
+    }
+}
+
+fn plan_child(change: &ChildChange, plan: &mut Plan) {
+    plan.writes.push(match change {
+        ChildChange::Spawn { name, args } => write(keys::child(name), Some(args.clone())),
+        ChildChange::Stop { name } => write(keys::child(name), None),
+    });
+}
+
+fn write(key: Bytes, value: Option<Bytes>) -> StateWrite {
+    match value {
+        Some(value) => StateWrite::Set { key, value },
+        None => StateWrite::Remove { key },
+    }
+}
+
+/// When an alarm goes off, and with which body.
+fn alarm_value(at: Timestamp, body: &[u8]) -> Bytes {
+    let mut value = BytesMut::with_capacity(8 + body.len());
+    value.put_u64(at.as_micros());
+    value.put_slice(body);
+    value.freeze()
+}
+
+/// What is consumed, subscription by subscription.
+fn consumed<'a>(sources: &'a [Option<Source>], discarded: &'a [Source]) -> Vec<Consumed<'a>> {
+    let mut parts: Vec<(&Arc<dyn Subscription>, Consumed<'a>)> = Vec::new();
+    for source in discarded.iter().chain(sources.iter().flatten()) {
+        let same = |part: &&mut (&Arc<dyn Subscription>, Consumed<'a>)| {
+            Arc::ptr_eq(part.0, &source.subscription)
+        };
+        match parts.iter_mut().rev().find(same) {
+            Some((_, part)) => part.receipts.push(source.receipt()),
+            None => parts.push((
+                &source.subscription,
+                Consumed {
+                    subscription: &*source.subscription,
+                    receipts: vec![source.receipt()],
+                },
+            )),
+        }
+    }
+    parts.into_iter().map(|(_, part)| part).collect()
+}

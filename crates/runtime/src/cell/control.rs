@@ -1,0 +1,245 @@
+//! What a worker does between two batches because its stage asks for it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bus::{Commit, StateWrite};
+use bytes::Bytes;
+use kernel::worker::{Failure, FailureKind};
+
+use super::host::host_failure;
+use super::run::{Probation, Run};
+use crate::control::{Control, Done};
+use crate::scope::Scope;
+use crate::stage::Version;
+use crate::views::WorkerState;
+
+/// How many keys are removed in one commit when the state is cleared.
+const CLEAR_PAIRS: usize = 1_000;
+
+impl Run {
+    pub async fn control(&mut self, control: Control) {
+        match control {
+            Control::Start(done) => {
+                let started = self.start().await;
+                let _ = done.send(started);
+            }
+            Control::Snapshot(done) => {
+                let _ = done.send(self.snapshot().await);
+            }
+            Control::Replace {
+                version,
+                on_probation,
+                done,
+            } => {
+                let replaced = self.replace(version, on_probation).await;
+                let _ = done.send(replaced);
+            }
+            Control::Force { version } => {
+                self.body.instance = None;
+                if let Some(extras) = &mut self.body.extras {
+                    extras.probation = None;
+                }
+                self.set_version(version);
+            }
+            Control::Drain(done) => self.drain(done).await,
+            Control::Restart { reset, done } => {
+                let restarted = self.restart(reset).await;
+                if let Some(done) = done {
+                    let _ = done.send(restarted);
+                }
+            }
+            Control::Passivate => self.passivate().await,
+            Control::Resume => self.go_on(),
+            Control::Reload => {
+                self.body.instance = None;
+                if let Some(extras) = &mut self.body.extras {
+                    extras.epochs.clear();
+                }
+            }
+            Control::End(done) => {
+                let ended = self.end().await;
+                let _ = done.send(ended);
+            }
+            Control::Stop { for_good, done } => {
+                let stopped = self.stop(for_good).await;
+                let _ = done.send(stopped);
+            }
+        }
+    }
+
+    /// Answers once nothing waits any more; until then it asks itself again after each batch.
+    async fn drain(&mut self, done: Done<()>) {
+        let is_empty = {
+            let mailbox = self.cell.mailbox.lock();
+            mailbox.len() == 0 || mailbox.held
+        };
+        if !is_empty {
+            // Messages come before this one the next time.
+            self.draining.push(done);
+            return;
+        }
+        self.flush().await;
+        if let Some(extras) = &mut self.body.extras {
+            extras.epochs.clear();
+        }
+        let _ = done.send(Ok(()));
+    }
+
+    async fn start(&mut self) -> Result<(), Failure> {
+        if self.body.instance.is_none() {
+            self.start_instance().await?;
+            self.cell.set_state(WorkerState::Idle);
+        }
+        Ok(())
+    }
+
+    /// Goes over to another version with the state of this one. If that fails nothing has changed.
+    async fn replace(&mut self, version: Arc<Version>, on_probation: bool) -> Result<(), Failure> {
+        if self.version().number == version.number {
+            return Ok(());
+        }
+        let was_started = self.body.instance.is_some();
+        if was_started {
+            let snapshot = self.snapshot().await?;
+            let instance = self.make_instance(&version, snapshot.clone()).await?;
+            let parked = self.body.instance.replace(instance);
+            let old = self.version().clone();
+            let turns_left = version.spec.hand_over.probation_turns;
+            self.body.extras().probation = (on_probation && turns_left > 0).then(|| Probation {
+                old,
+                parked,
+                snapshot,
+                has_committed: false,
+                turns_left,
+            });
+        } else if on_probation {
+            // It has no instance: it proves itself when a message wakes it.
+            let (old, snapshot) = (self.version().clone(), self.saved().await?);
+            self.body.extras().probation = Some(Probation {
+                old,
+                parked: None,
+                snapshot,
+                has_committed: true,
+                turns_left: version.spec.hand_over.probation_turns,
+            });
+        } else if let Some(extras) = &mut self.body.extras {
+            extras.probation = None;
+        }
+        self.set_version(version);
+        Ok(())
+    }
+
+    /// Begins anew from the committed state, or without any.
+    async fn restart(&mut self, reset: bool) -> Result<(), Failure> {
+        self.body.instance = None;
+        if let Some(extras) = &mut self.body.extras {
+            extras.probation = None;
+        }
+        if reset {
+            self.clear_state().await?;
+        }
+        self.cell.restarts.fetch_add(1, Ordering::Relaxed);
+        let stage = &self.cell.stage;
+        stage.counters.restarts.fetch_add(1, Ordering::Relaxed);
+        self.go_on();
+        self.start().await
+    }
+
+    async fn passivate(&mut self) {
+        if self.cell.waiting() > 0 || self.body.instance.is_none() {
+            return;
+        }
+        match self.save().await {
+            Ok(()) => {
+                self.body.instance = None;
+                if let Some(extras) = &mut self.body.extras {
+                    extras.probation = None;
+                }
+                self.cell.set_state(WorkerState::Passive);
+                self.shrink();
+            }
+            Err(failure) => self.note(&failure),
+        }
+    }
+
+    /// Gives back memory that a worker without an instance does not need.
+    fn shrink(&mut self) {
+        let Some(extras) = &self.body.extras else {
+            return;
+        };
+        let nothing_pending = extras.completions.as_ref().is_none_or(|c| c.is_empty());
+        if extras.singles == 0 && nothing_pending && extras.epochs.is_empty() {
+            self.body.extras = None;
+        }
+    }
+
+    fn go_on(&self) {
+        self.cell.mailbox.lock().held = false;
+        self.cell.set_state(match self.body.instance {
+            Some(_) => WorkerState::Idle,
+            None => WorkerState::Passive,
+        });
+        self.cell.stage.room.notify(usize::MAX);
+    }
+
+    async fn stop(&mut self, for_good: bool) -> Result<(), Failure> {
+        let saved = self.save().await;
+        if for_good {
+            self.say_goodbye().await;
+        }
+        self.body.instance = None;
+        self.hold(WorkerState::Stopped);
+        self.flush().await;
+        saved
+    }
+
+    async fn end(&mut self) -> Result<(), Failure> {
+        self.stop(true).await?;
+        self.clear_state().await
+    }
+
+    /// Removes everything that the worker, or the buckets that it owns, ever kept.
+    pub async fn clear_state(&mut self) -> Result<(), Failure> {
+        let stage = self.cell.stage.clone();
+        for scope in stage.scopes_of(&self.cell) {
+            stage.runtime.alarms.cancel_all(&stage, &scope);
+            loop {
+                let pairs = stage.store.scan(&scope, b"", None, CLEAR_PAIRS).await;
+                let pairs = pairs.map_err(host_failure)?;
+                if pairs.is_empty() {
+                    break;
+                }
+                let remove = |(key, _): (Bytes, Bytes)| StateWrite::Remove { key };
+                let writes = pairs.into_iter().map(remove).collect();
+                self.write_scope(&scope, writes).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits writes that belong to no turn.
+    pub async fn write(&mut self, writes: Vec<StateWrite>) -> Result<(), Failure> {
+        let scope = self.own_scope();
+        self.write_scope(&scope, writes).await
+    }
+
+    async fn write_scope(&mut self, scope: &Scope, writes: Vec<StateWrite>) -> Result<(), Failure> {
+        let stage = self.cell.stage.clone();
+        if stage.store.is_memory() {
+            stage.store.write_memory(scope, writes);
+            return Ok(());
+        }
+        let timeout = Duration::from_millis(stage.runtime.settings.commit_timeout_ms);
+        let commit = Commit {
+            owner: Some(self.own(scope, timeout).await?),
+            writes,
+            ..Commit::default()
+        };
+        let committed = stage.runtime.bus.commit(&commit, timeout).await;
+        committed
+            .map(|_| ())
+            .map_err(|error| Failure::of(FailureKind::Host, error.to_string()))
+    }
+}

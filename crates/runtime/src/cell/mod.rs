@@ -1,0 +1,282 @@
+//! A worker's place in this process: its mailbox, its instance if it has one, and its counters.
+//!
+//! An idle worker is nothing but a [`Cell`]. When a message comes an *activation* is started on
+//! the turn threads; it handles what waits, batch by batch, and ends when nothing is left.
+
+mod commit;
+mod completions;
+mod control;
+mod failing;
+mod host;
+mod instance;
+mod run;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use kernel::{Name, WorkerAddress};
+use parking_lot::Mutex;
+
+use self::run::Body;
+use crate::control::Control;
+use crate::mailbox::{Envelope, Mailbox};
+use crate::scope::Scope;
+use crate::stage::{Stage, Version};
+use crate::views::{WorkerState, WorkerView};
+
+/// How many messages a worker gets at once before it is known how fast it is. It doubles with
+/// every batch that is quick enough.
+const ROOM_AT_START: u32 = 1;
+
+/// A worker that can do as many messages in the time of one batch is quick.
+const QUICK_ROOM: u32 = 256;
+
+/// A worker's place.
+pub(crate) struct Cell {
+    pub stage: Arc<Stage>,
+    pub place: Place,
+    mailbox: Mutex<Mailbox>,
+    body: Mutex<Body>,
+    /// Messages in the mailbox, readable without its lock.
+    waiting: AtomicU32,
+    /// How many messages are about as much work as one batch should be.
+    room: AtomicU32,
+    turns: AtomicU64,
+    /// The number of the version that it runs.
+    version: AtomicU32,
+    restarts: AtomicU32,
+    /// Seconds since the start of the process when it last had a message.
+    last_active_s: AtomicU32,
+    state: AtomicU8,
+}
+
+/// Which worker it is.
+pub(crate) enum Place {
+    /// One of the stage's workers.
+    Worker(u32),
+    /// A child of one.
+    Child(Box<Child>),
+    /// The owner of a routed stage.
+    Owner,
+}
+
+/// A child.
+pub(crate) struct Child {
+    pub worker: u32,
+    pub name: Name,
+    pub args: bytes::Bytes,
+}
+
+impl Cell {
+    pub fn new(stage: Arc<Stage>, place: Place, version: Arc<Version>) -> Arc<Self> {
+        Arc::new(Self {
+            stage,
+            place,
+            mailbox: Mutex::default(),
+            version: AtomicU32::new(version.number),
+            body: Mutex::new(Body::new(version)),
+            waiting: AtomicU32::new(0),
+            room: AtomicU32::new(ROOM_AT_START),
+            turns: AtomicU64::new(0),
+            restarts: AtomicU32::new(0),
+            last_active_s: AtomicU32::new(0),
+            state: AtomicU8::new(WorkerState::Passive as u8),
+        })
+    }
+
+    /// The number that supervision and routers know it by.
+    pub fn number(&self) -> u32 {
+        match &self.place {
+            Place::Worker(number) => *number,
+            Place::Child(child) => child.worker,
+            Place::Owner => 0,
+        }
+    }
+
+    pub fn address(&self) -> WorkerAddress {
+        let stage = &self.stage.address;
+        let child = match &self.place {
+            Place::Worker(number) => return stage.worker(*number),
+            Place::Child(child) => child.name.as_str(),
+            Place::Owner => "router",
+        };
+        let address = stage.worker(self.number()).with_child(child);
+        address.expect("the name of a child was checked when it was started")
+    }
+
+    /// Whose state it works on; in a keyed stage that depends on the message.
+    pub fn scope(&self, bucket: u32) -> Scope {
+        match &self.place {
+            Place::Worker(_) if self.stage.is_keyed() => Scope::Bucket(bucket),
+            Place::Worker(number) => Scope::Worker(*number),
+            Place::Child(child) => Scope::Child(child.worker, child.name.clone()),
+            Place::Owner => Scope::Owner,
+        }
+    }
+
+    /// Puts a message into the mailbox, whether there is room or not.
+    pub fn push(self: &Arc<Self>, envelope: Envelope) {
+        self.push_all(std::iter::once(envelope));
+    }
+
+    /// Puts messages into the mailbox, whether there is room or not.
+    pub fn push_all(self: &Arc<Self>, envelopes: impl Iterator<Item = Envelope>) {
+        let mut mailbox = self.mailbox.lock();
+        for envelope in envelopes {
+            mailbox.push(envelope);
+        }
+        self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
+        let starts = !mailbox.active && !mailbox.held;
+        mailbox.active |= starts;
+        drop(mailbox);
+        if starts {
+            self.activate();
+        }
+    }
+
+    #[expect(clippy::result_large_err, reason = "what is refused is given back")]
+    /// Puts a message into the mailbox if fewer than `messages_max` wait there.
+    pub fn try_push(
+        self: &Arc<Self>,
+        envelope: Envelope,
+        messages_max: u32,
+    ) -> Result<(), Envelope> {
+        if self.try_put(envelope, messages_max)? {
+            self.activate();
+        }
+        Ok(())
+    }
+
+    /// Puts a message into the mailbox if there is room. Whether the caller has to see to it that
+    /// an activation runs.
+    #[expect(clippy::result_large_err, reason = "what is refused is given back")]
+    pub fn try_put(&self, envelope: Envelope, messages_max: u32) -> Result<bool, Envelope> {
+        let mut mailbox = self.mailbox.lock();
+        if mailbox.len() as u32 >= messages_max {
+            return Err(envelope);
+        }
+        mailbox.push(envelope);
+        self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
+        let starts = !mailbox.active && !mailbox.held;
+        mailbox.active |= starts;
+        Ok(starts)
+    }
+
+    /// Runs what waits: on this thread if the worker is known to be quick, so that whoever waits
+    /// for its answer need not wait for a thread as well; otherwise on the turn threads.
+    pub async fn run_for_asker(self: &Arc<Self>) {
+        if !self.is_quick() {
+            self.activate();
+            return;
+        }
+        let mut activation = Box::pin(run::activation(self.clone(), true));
+        if futures_lite::future::poll_once(&mut activation)
+            .await
+            .is_none()
+        {
+            self.stage.runtime.threads.spawn(activation);
+        }
+    }
+
+    /// Whether a turn has taken some microseconds of late. A component may be stopped only after
+    /// its deadline, so it never counts.
+    fn is_quick(&self) -> bool {
+        self.room.load(Ordering::Relaxed) >= QUICK_ROOM && self.stage.version().code.info().native
+    }
+
+    /// Asks something of the worker; it comes before all messages that wait.
+    pub fn control(self: &Arc<Self>, control: Control) {
+        let mut mailbox = self.mailbox.lock();
+        mailbox.push_control(control);
+        let starts = !std::mem::replace(&mut mailbox.active, true);
+        drop(mailbox);
+        if starts {
+            self.activate();
+        }
+    }
+
+    /// Starts an activation; the mailbox says already that there is one.
+    pub fn activate(self: &Arc<Self>) {
+        let activation = run::activation(self.clone(), false);
+        self.stage.runtime.threads.spawn(activation);
+    }
+
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    pub fn waiting(&self) -> u32 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether it could do with more messages from the queue. A slow worker takes few, so that the
+    /// others get the rest.
+    pub fn has_room(&self) -> bool {
+        let room = self.room.load(Ordering::Relaxed).saturating_mul(2);
+        let usable = !matches!(self.state(), WorkerState::Stopped | WorkerState::Waiting);
+        usable && self.waiting() < room.min(self.stage.mailbox_messages_max())
+    }
+
+    /// How many more messages from the queue it could do with.
+    pub fn free_room(&self) -> u32 {
+        if !self.has_room() {
+            return 0;
+        }
+        let room = self.room.load(Ordering::Relaxed).saturating_mul(2);
+        let max = room.min(self.stage.mailbox_messages_max());
+        max.saturating_sub(self.waiting())
+    }
+
+    pub fn state(&self) -> WorkerState {
+        match self.state.load(Ordering::Relaxed) {
+            0 => WorkerState::Idle,
+            1 => WorkerState::Busy,
+            2 => WorkerState::Passive,
+            3 => WorkerState::Waiting,
+            _ => WorkerState::Stopped,
+        }
+    }
+
+    fn set_state(&self, state: WorkerState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    /// Whether it has been idle since before that second and could do without its instance.
+    pub fn is_idle_since(&self, second: u32) -> bool {
+        self.state() == WorkerState::Idle && self.last_active_s.load(Ordering::Relaxed) <= second
+    }
+
+    /// Takes what waits away from a worker that does not go on.
+    pub fn take_waiting(&self) -> Vec<Envelope> {
+        let mut mailbox = self.mailbox.lock();
+        self.waiting.store(0, Ordering::Relaxed);
+        mailbox.drain()
+    }
+
+    /// The child of that name.
+    pub fn child(&self, name: &str) -> Option<Arc<Cell>> {
+        self.stage
+            .children
+            .lock()
+            .get(&(self.number(), Name::new(name).ok()?))
+            .cloned()
+    }
+
+    pub fn view(&self) -> WorkerView {
+        let number = self.number();
+        let children = self.stage.children.lock();
+        let own = children.keys().filter(|(worker, _)| *worker == number);
+        let children = own.map(|(_, name)| name.to_string()).collect();
+        let failures = self.stage.last_failures.lock();
+        WorkerView {
+            address: self.address(),
+            state: self.state(),
+            version: self.version.load(Ordering::Relaxed),
+            turns: self.turns.load(Ordering::Relaxed),
+            restarts: self.restarts.load(Ordering::Relaxed),
+            waiting: self.waiting(),
+            children,
+            last_failure: failures.get(&number).cloned(),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A trial of code apart from everything that runs: it sees the committed state, and whatever it
+//! does is forgotten.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use kernel::worker::{Failure, FailureKind, Host, LogLevel, Ticket};
+use kernel::{Address, Timestamp};
+
+use crate::cell::Cell;
+use crate::runtime::Shared;
+use crate::scope::keys;
+
+/// The surroundings of a trial.
+pub(crate) struct DryHost {
+    runtime: Arc<Shared>,
+    /// The worker whose state it sees.
+    cell: Arc<Cell>,
+}
+
+impl DryHost {
+    pub fn new(runtime: Arc<Shared>, cell: Arc<Cell>) -> Self {
+        Self { runtime, cell }
+    }
+}
+
+#[async_trait]
+impl Host for DryHost {
+    async fn state(&self, key: &[u8]) -> Result<Option<Bytes>, Failure> {
+        let store = &self.cell.stage.store;
+        let value = store.get(&self.cell.scope(0), &keys::user(key)).await;
+        value.map_err(|error| Failure::of(FailureKind::Host, error.to_string()))
+    }
+
+    async fn scan(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        pairs_max: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, Failure> {
+        let after = after.map(keys::user);
+        let store = &self.cell.stage.store;
+        let scope = self.cell.scope(0);
+        let found = store
+            .scan(&scope, &keys::user(prefix), after.as_deref(), pairs_max)
+            .await
+            .map_err(|error| Failure::of(FailureKind::Host, error.to_string()))?;
+        Ok(found.into_iter().map(|(k, v)| (k.slice(1..), v)).collect())
+    }
+
+    fn may_send(&self, _to: &Address) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn may_emit(&self, _output: &str) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn next_ticket(&self) -> Ticket {
+        self.runtime.next_ticket()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.runtime.clock.now()
+    }
+
+    fn log(&self, _level: LogLevel, _line: &str) {}
+}

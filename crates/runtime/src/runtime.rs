@@ -1,0 +1,406 @@
+//! All flows of a process: deploying, sending, asking, looking.
+
+mod asks;
+mod shared;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::Bus;
+use kernel::worker::{Code, Incoming};
+use kernel::{Address, Clock, Message, Name, StageAddress, WorkerAddress};
+
+pub(crate) use self::shared::Shared;
+use crate::control::Control;
+use crate::error::{AskError, DeployError, SendError, StopError};
+use crate::logs::LogReader;
+use crate::outgoing::{LocalTarget, Route};
+use crate::router::Router;
+use crate::settings::Settings;
+use crate::spec::StageSpec;
+use crate::stage::{NoRoom, Stage};
+use crate::views::{FlowView, HistoryEntry, HistoryEvent, WorkerView};
+
+/// All flows of a process. Dropping it lets them go without saving; [`Runtime::shutdown`] saves.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    /// One deployment per stage at a time; different stages do not wait for each other.
+    deploying: tokio::sync::Mutex<()>,
+    housekeeping: Vec<tokio::task::JoinHandle<()>>,
+}
+
+/// What a deployment came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deployed {
+    /// The number of the version in the history of the stage.
+    pub version: u32,
+    /// Whether it took over from another one.
+    pub replaced: bool,
+}
+
+/// What is to be stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopTarget {
+    /// A flow with all its stages.
+    Flow(Name),
+    /// A stage with all its workers.
+    Stage(StageAddress),
+    /// One worker; a restart brings it back.
+    Worker(WorkerAddress),
+}
+
+impl Runtime {
+    /// A runtime over this bus. It must be started within a tokio runtime, which it uses.
+    pub fn start(bus: Arc<dyn Bus>, settings: Settings, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let shared = Arc::new(Shared::new(bus, settings, clock));
+        let housekeeping = Shared::keep_house(&shared);
+        Arc::new(Self {
+            shared,
+            deploying: tokio::sync::Mutex::default(),
+            housekeeping,
+        })
+    }
+
+    /// Deploys a stage: for the first time, or over the one that runs, whose workers then go over
+    /// one by one with their state. On any failure what ran before goes on.
+    pub async fn deploy(
+        &self,
+        spec: StageSpec,
+        code: Arc<dyn Code>,
+    ) -> Result<Deployed, DeployError> {
+        self.deploy_with(spec, code, None).await
+    }
+
+    /// Deploys a stage with a router of one's own.
+    pub async fn deploy_routed(
+        &self,
+        spec: StageSpec,
+        code: Arc<dyn Code>,
+        router: Arc<dyn Router>,
+    ) -> Result<Deployed, DeployError> {
+        self.deploy_with(spec, code, Some(router)).await
+    }
+
+    async fn deploy_with(
+        &self,
+        spec: StageSpec,
+        code: Arc<dyn Code>,
+        router: Option<Arc<dyn Router>>,
+    ) -> Result<Deployed, DeployError> {
+        if self.shared.is_stopping() {
+            return Err(DeployError::Stopping);
+        }
+        let _deploying = self.deploying.lock().await;
+        let address = spec.address.clone();
+        let info = code.info().clone();
+        let running = self.shared.stage(&address);
+        let number = self.shared.next_version(&address);
+        let replaced = running.is_some();
+        let outcome = self.deploy_over(running, number, spec, code, router).await;
+        let event = match (&outcome, replaced) {
+            (Ok(()), false) => HistoryEvent::Deployed,
+            (Ok(()), true) => HistoryEvent::Replaced,
+            (Err(_), _) => HistoryEvent::Refused,
+        };
+        let detail = match &outcome {
+            Ok(()) => format!("{} {}", info.name, info.version),
+            Err(error) => error.to_string(),
+        };
+        self.shared
+            .note_event(&address, event, number, &info.digest, &detail);
+        outcome.map(|()| Deployed {
+            version: number,
+            replaced,
+        })
+    }
+
+    async fn deploy_over(
+        &self,
+        running: Option<Arc<Stage>>,
+        number: u32,
+        spec: StageSpec,
+        code: Arc<dyn Code>,
+        router: Option<Arc<dyn Router>>,
+    ) -> Result<(), DeployError> {
+        match running {
+            Some(stage) if stage.fits(&spec) && router.is_none() => {
+                stage.replace(number, spec, code).await
+            }
+            Some(stage) => self.rebuild(&stage, number, spec, code, router).await,
+            None => {
+                let address = spec.address.clone();
+                let stage = Stage::start(self.shared.clone(), spec, code, router, number).await?;
+                self.shared.add_stage(address, stage);
+                Ok(())
+            }
+        }
+    }
+
+    /// A stage of another kind takes the place of one. Messages wait in the queue meanwhile.
+    async fn rebuild(
+        &self,
+        stage: &Arc<Stage>,
+        number: u32,
+        spec: StageSpec,
+        code: Arc<dyn Code>,
+        router: Option<Arc<dyn Router>>,
+    ) -> Result<(), DeployError> {
+        let (address, old, old_router) = (stage.address.clone(), stage.version(), stage.router());
+        let left = stage.stop(false).await;
+        let shared = self.shared.clone();
+        let started = Stage::start(shared.clone(), spec, code, router, number).await;
+        let (stage, outcome) = match started {
+            Ok(stage) => (Ok(stage), Ok(())),
+            Err(error) => {
+                let (spec, code) = (old.spec.clone(), old.code.clone());
+                let back = Stage::start(shared, spec, code, Some(old_router), old.number).await;
+                (back, Err(error))
+            }
+        };
+        match stage {
+            Ok(stage) => {
+                self.shared.add_stage(address, stage.clone());
+                let refused = stage.dispatch_all(left).await;
+                stage.bury(refused).await;
+            }
+            Err(error) => {
+                tracing::error!(stage = %address, %error, "the old version did not come back");
+                self.shared.remove_stage(&address);
+            }
+        }
+        outcome
+    }
+
+    /// Sends a message. It returns once the message is in a mailbox or, if it goes over the bus,
+    /// once the bus has given its promise.
+    pub async fn send(&self, to: &Address, message: Message) -> Result<(), SendError> {
+        self.shared.send(to, message).await
+    }
+
+    /// A shorter way to send to one stage many times.
+    pub fn sender(&self, to: &StageAddress) -> Sender {
+        Sender {
+            to: to.clone(),
+            shared: self.shared.clone(),
+            stage: self.shared.stage(to),
+        }
+    }
+
+    /// Asks and waits for the answer.
+    pub async fn ask(
+        &self,
+        to: &Address,
+        message: Message,
+        timeout: Duration,
+    ) -> Result<Message, AskError> {
+        self.shared.ask(to, message, timeout).await
+    }
+
+    /// All flows with their stages and the first of their workers.
+    pub fn flows(&self) -> Vec<FlowView> {
+        let mut flows: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        let mut stages = self.shared.stages();
+        stages.sort_by(|a, b| a.address.cmp(&b.address));
+        for stage in stages {
+            let flow = stage.address.flow().to_string();
+            flows.entry(flow).or_default().push(stage.view());
+        }
+        let view = |(flow, stages)| FlowView { flow, stages };
+        flows.into_iter().map(view).collect()
+    }
+
+    /// Workers of a stage, from the one with the number `from`.
+    pub fn workers(&self, stage: &StageAddress, from: u32, max: usize) -> Option<Vec<WorkerView>> {
+        let stage = self.shared.stage(stage)?;
+        let cells = stage.cells();
+        let page = cells.iter().skip(from as usize).take(max);
+        Some(page.map(|cell| cell.view()).collect())
+    }
+
+    /// What happened, the oldest first.
+    pub fn history(&self, stage: Option<&StageAddress>) -> Vec<HistoryEntry> {
+        self.shared.history.list(stage)
+    }
+
+    /// The log of a stage.
+    pub fn logs(&self, stage: &StageAddress) -> Option<LogReader> {
+        Some(self.shared.stage(stage)?.log.reader())
+    }
+
+    /// Stops something: its workers finish their batch and run their `stop`. What waits stays in
+    /// the queue, and the state stays too.
+    pub async fn stop(&self, target: &StopTarget) -> Result<(), StopError> {
+        let _deploying = self.deploying.lock().await;
+        let stages: Vec<Arc<Stage>> = match target {
+            StopTarget::Flow(flow) => {
+                let stages = self.shared.stages();
+                let of_flow = |stage: &Arc<Stage>| stage.address.flow() == flow;
+                stages.into_iter().filter(of_flow).collect()
+            }
+            StopTarget::Stage(stage) => self.shared.stage(stage).into_iter().collect(),
+            StopTarget::Worker(worker) => return self.stop_worker(worker).await,
+        };
+        if stages.is_empty() {
+            let what = match target {
+                StopTarget::Flow(flow) => format!("flow {flow}"),
+                StopTarget::Stage(stage) => format!("stage {stage}"),
+                StopTarget::Worker(worker) => format!("worker {worker}"),
+            };
+            return Err(StopError::Unknown { what });
+        }
+        for stage in stages {
+            let left = stage.stop(true).await;
+            stage.bury(left).await;
+            self.shared.remove_stage(&stage.address);
+            let version = stage.version();
+            self.shared.note(
+                &stage,
+                HistoryEvent::Stopped,
+                &version,
+                "somebody stopped it",
+            );
+        }
+        Ok(())
+    }
+
+    async fn stop_worker(&self, worker: &WorkerAddress) -> Result<(), StopError> {
+        let cell = self.shared.stage(worker.stage());
+        let cell = cell.and_then(|stage| stage.cell_at(worker));
+        let Some(cell) = cell else {
+            let what = format!("worker {worker}");
+            return Err(StopError::Unknown { what });
+        };
+        let stopped = cell.ask(|done| Control::Stop {
+            for_good: true,
+            done,
+        });
+        // Whatever its own `stop` came to, it has stopped.
+        let _ = stopped.await;
+        Ok(())
+    }
+
+    /// Begins anew with all workers of a stage, or one, from the committed state or, with `reset`,
+    /// without any.
+    pub async fn restart(
+        &self,
+        stage: &StageAddress,
+        worker: Option<u32>,
+        reset: bool,
+    ) -> Result<(), StopError> {
+        let unknown = |what| StopError::Unknown { what };
+        let running = self.shared.stage(stage);
+        let running = running.ok_or_else(|| unknown(format!("stage {stage}")))?;
+        let cells = match worker {
+            None => running.cells(),
+            Some(number) => match running.cell_at(&stage.worker(number)) {
+                Some(cell) => vec![cell],
+                None => return Err(unknown(format!("worker {stage}/{number}"))),
+            },
+        };
+        running.mark_running();
+        for cell in cells {
+            let restarted = cell.ask(|done| Control::Restart {
+                reset,
+                done: Some(done),
+            });
+            if let Ok(Err(failure)) = restarted.await {
+                return Err(StopError::Restart {
+                    worker: cell.address(),
+                    reason: failure.reason,
+                });
+            }
+        }
+        let detail = match (worker, reset) {
+            (None, false) => "all workers".to_owned(),
+            (None, true) => "all workers, without their state".to_owned(),
+            (Some(number), false) => format!("worker {number}"),
+            (Some(number), true) => format!("worker {number}, without its state"),
+        };
+        let version = running.version();
+        self.shared
+            .note(&running, HistoryEvent::Restarted, &version, &detail);
+        Ok(())
+    }
+
+    /// Stops all stages and saves what their workers keep. After `patience` what still runs is
+    /// left to itself.
+    pub async fn shutdown(&self, patience: Duration) {
+        self.shared.begin_stopping();
+        let stages = self.shared.stages();
+        let stop = async {
+            let stops = stages.iter().map(|stage| {
+                let stage = stage.clone();
+                tokio::spawn(async move { (stage.address.clone(), stage.stop(false).await.len()) })
+            });
+            for stopped in stops.collect::<Vec<_>>() {
+                match stopped.await {
+                    Ok((_, 0)) => {}
+                    Ok((stage, lost)) => {
+                        tracing::warn!(%stage, lost, "messages in memory end with the process");
+                    }
+                    Err(error) => tracing::error!(%error, "stopping a stage broke off"),
+                }
+            }
+        };
+        if tokio::time::timeout(patience, stop).await.is_err() {
+            tracing::warn!(
+                "workers were still busy after {patience:?}; their last turns are not committed and come again"
+            );
+        }
+        for stage in stages {
+            self.shared.remove_stage(&stage.address);
+        }
+    }
+
+    /// How many threads run turns now.
+    pub fn turn_threads(&self) -> usize {
+        self.shared.threads.count()
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        for task in &self.housekeeping {
+            task.abort();
+        }
+    }
+}
+
+/// Sends to one stage, without looking it up each time.
+#[derive(Clone)]
+pub struct Sender {
+    to: StageAddress,
+    shared: Arc<Shared>,
+    stage: Option<Arc<Stage>>,
+}
+
+impl Sender {
+    /// Sends a message; see [`Runtime::send`].
+    pub async fn send(&self, message: Message) -> Result<(), SendError> {
+        if let Some(stage) = self.usable() {
+            let sent = stage.dispatch(Incoming::new(message)).await;
+            return sent.map_err(|NoRoom { reason, .. }| SendError::NoRoom(reason));
+        }
+        self.shared.send(&self.to.clone().into(), message).await
+    }
+
+    /// Asks and waits for the answer; see [`Runtime::ask`].
+    pub async fn ask(&self, message: Message, timeout: Duration) -> Result<Message, AskError> {
+        if let Some(stage) = self.usable() {
+            let to = Route::Local(LocalTarget::Stage(stage.clone()));
+            let address = self.to.clone().into();
+            return self.shared.ask_local(&address, to, message, timeout).await;
+        }
+        self.shared
+            .ask(&self.to.clone().into(), message, timeout)
+            .await
+    }
+
+    /// The stage, if messages go straight to it and it has not been replaced by another.
+    fn usable(&self) -> Option<&Arc<Stage>> {
+        self.stage
+            .as_ref()
+            .filter(|s| s.is_memory() && !s.is_stopping())
+    }
+}

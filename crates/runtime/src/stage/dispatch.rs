@@ -1,0 +1,202 @@
+//! Bringing messages from within this process to workers.
+
+#![expect(clippy::result_large_err, reason = "what is refused is given back")]
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use kernel::worker::Incoming;
+
+use super::{NoRoom, Stage};
+use crate::cell::Cell;
+use crate::key::bucket_of;
+use crate::mailbox::Envelope;
+use crate::router::Workers;
+use crate::spec::StageKind;
+
+thread_local! {
+    /// Spares an allocation per message.
+    static CHOSEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The workers of a stage as a router sees them.
+pub(super) struct Candidates<'a> {
+    pub cells: &'a [Arc<Cell>],
+    /// How many messages may wait for one; slow workers get fewer from the queue.
+    pub messages_max: Option<u32>,
+}
+
+impl Workers for Candidates<'_> {
+    fn count(&self) -> u32 {
+        self.cells.len() as u32
+    }
+
+    fn waiting(&self, worker: u32) -> u32 {
+        self.cells[worker as usize].waiting()
+    }
+
+    fn has_room(&self, worker: u32) -> bool {
+        let cell = &self.cells[worker as usize];
+        match self.messages_max {
+            Some(max) => cell.waiting() < max,
+            None => cell.has_room(),
+        }
+    }
+}
+
+impl Stage {
+    /// Hands a message to a worker that has room, without waiting.
+    pub fn try_dispatch(&self, incoming: Incoming) -> Result<(), Refused> {
+        if let Some(cell) = self.try_put(incoming)? {
+            cell.activate();
+        }
+        Ok(())
+    }
+
+    /// Puts a message into the mailbox of a worker that has room. If the worker has to be woken it
+    /// is given to the caller, who sees to that.
+    fn try_put(&self, incoming: Incoming) -> Result<Option<Arc<Cell>>, Refused> {
+        let max = self.mailbox_messages_max();
+        if self.moving.load(Ordering::SeqCst) {
+            return Err(Refused::Full(incoming));
+        }
+        if self.is_routed() {
+            let Some(owner) = self.owner.lock().clone() else {
+                return Err(Refused::Full(incoming));
+            };
+            return put(&owner, Envelope::local(incoming, 0), max);
+        }
+        if let StageKind::Keyed(rule) = &self.kind {
+            let bucket = match rule.key(&incoming.message) {
+                Ok(key) => bucket_of(&key),
+                Err(failure) => return Err(Refused::Never(incoming, failure.reason)),
+            };
+            let owner = self.table.read().owner(bucket);
+            let cells = self.cells.read();
+            let Some(cell) = cells.get(owner as usize) else {
+                return Err(Refused::Full(incoming));
+            };
+            return put(cell, Envelope::local(incoming, bucket), max);
+        }
+        let cells = self.cells.read();
+        let chosen = match cells.len() {
+            1 => Some(0),
+            _ => self.choose(&cells, &incoming, Some(max)),
+        };
+        match chosen.and_then(|chosen| cells.get(chosen as usize)) {
+            Some(cell) => put(cell, Envelope::local(incoming, 0), max),
+            None => Err(Refused::Full(incoming)),
+        }
+    }
+
+    /// The worker that the router chooses, if any has room.
+    pub(super) fn choose(
+        &self,
+        cells: &[Arc<Cell>],
+        incoming: &Incoming,
+        messages_max: Option<u32>,
+    ) -> Option<u32> {
+        let candidates = Candidates {
+            cells,
+            messages_max,
+        };
+        CHOSEN.with_borrow_mut(|chosen| {
+            chosen.clear();
+            match self.router.select(&incoming.message, &candidates, chosen) {
+                Ok(()) => chosen.first().copied(),
+                Err(failure) => {
+                    tracing::warn!(stage = %self.address, reason = %failure, "the router failed");
+                    None
+                }
+            }
+        })
+    }
+
+    /// Hands a message to a worker, waiting for room as long as a send may wait.
+    pub async fn dispatch(&self, incoming: Incoming) -> Result<(), NoRoom> {
+        self.with_room(incoming, |incoming| self.try_dispatch(incoming))
+            .await
+    }
+
+    /// Hands messages over one after another; gives those back for which there was no place.
+    pub async fn dispatch_all(&self, messages: Vec<Incoming>) -> Vec<Incoming> {
+        let mut refused = Vec::new();
+        for incoming in messages {
+            if let Err(NoRoom { incoming, .. }) = self.dispatch(incoming).await {
+                refused.push(incoming);
+            }
+        }
+        refused
+    }
+
+    /// Like [`Stage::dispatch`], for somebody who waits for the answer.
+    pub async fn dispatch_ask(&self, incoming: Incoming) -> Result<(), NoRoom> {
+        match self.try_put(incoming) {
+            Ok(Some(cell)) => {
+                cell.run_for_asker().await;
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(Refused::Full(incoming)) => self.dispatch(incoming).await,
+            Err(Refused::Never(incoming, reason)) => Err(NoRoom { incoming, reason }),
+        }
+    }
+
+    /// Hands a message to this worker, waiting for room as long as a send may wait.
+    pub async fn dispatch_to(&self, cell: &Arc<Cell>, incoming: Incoming) -> Result<(), NoRoom> {
+        let max = self.mailbox_messages_max();
+        self.with_room(incoming, |incoming| {
+            cell.try_push(Envelope::local(incoming, 0), max)
+                .map_err(|envelope| Refused::Full(envelope.incoming))
+        })
+        .await
+    }
+
+    async fn with_room(
+        &self,
+        incoming: Incoming,
+        attempt: impl Fn(Incoming) -> Result<(), Refused>,
+    ) -> Result<(), NoRoom> {
+        let mut incoming = match attempt(incoming) {
+            Ok(()) => return Ok(()),
+            Err(Refused::Never(incoming, reason)) => return Err(NoRoom { incoming, reason }),
+            Err(Refused::Full(incoming)) => incoming,
+        };
+        let waited = Duration::from_millis(self.runtime.settings.send_timeout_ms);
+        let deadline = tokio::time::Instant::now() + waited;
+        loop {
+            let room = self.room.listen();
+            incoming = match attempt(incoming) {
+                Ok(()) => return Ok(()),
+                Err(Refused::Never(incoming, reason)) => return Err(NoRoom { incoming, reason }),
+                Err(Refused::Full(incoming)) => incoming,
+            };
+            if tokio::time::timeout_at(deadline, room).await.is_err() {
+                let reason = format!(
+                    "no worker of {} had room for another message within {waited:?}",
+                    self.address
+                );
+                return Err(NoRoom { incoming, reason });
+            }
+        }
+    }
+}
+
+/// Puts a message into a mailbox; gives the worker if it has to be woken.
+fn put(cell: &Arc<Cell>, envelope: Envelope, max: u32) -> Result<Option<Arc<Cell>>, Refused> {
+    match cell.try_put(envelope, max) {
+        Ok(true) => Ok(Some(cell.clone())),
+        Ok(false) => Ok(None),
+        Err(envelope) => Err(Refused::Full(envelope.incoming)),
+    }
+}
+
+/// Why a message was not taken.
+pub(crate) enum Refused {
+    /// There is no room now.
+    Full(Incoming),
+    /// It can never be taken.
+    Never(Incoming, String),
+}

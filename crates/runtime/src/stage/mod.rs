@@ -1,0 +1,260 @@
+//! A stage: one input queue, identical workers, named outputs.
+
+mod children;
+mod dispatch;
+mod intake;
+mod life;
+mod rollout;
+mod supervise;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use bus::BusError;
+use kernel::worker::{Code, Incoming};
+use kernel::{Message, Name, StageAddress, WorkerAddress};
+use parking_lot::{Mutex, RwLock};
+
+use crate::cell::Cell;
+use crate::key::bucket_of;
+use crate::logs::StageLog;
+use crate::router::Router;
+use crate::runtime::Shared;
+use crate::scope::Scope;
+use crate::spec::{Delivery, StageKind, StageSpec};
+use crate::store::Store;
+use crate::supervision::Supervisor;
+use crate::table::Table;
+use crate::views::{StageState, StageView};
+
+pub(crate) use self::intake::Intakes;
+
+/// How many workers a view of a stage shows.
+const WORKERS_SHOWN: usize = 64;
+/// For how many workers the last failure is kept.
+const LAST_FAILURES_MAX: usize = 1_000;
+
+/// A version of a stage: what it is to be, and the code that it runs.
+pub(crate) struct Version {
+    pub number: u32,
+    pub spec: StageSpec,
+    pub code: Arc<dyn Code>,
+    /// The code of the owner, if the stage is routed.
+    pub owner: Option<Arc<dyn Code>>,
+}
+
+/// A running stage.
+pub(crate) struct Stage {
+    /// Never used twice, so that alarms of a stage that was removed find nobody.
+    pub id: u64,
+    pub runtime: Arc<Shared>,
+    pub address: StageAddress,
+    kind: StageKind,
+    delivery: Delivery,
+    pub store: Store,
+    pub log: StageLog,
+    pub counters: Counters,
+    pub supervisor: Mutex<Supervisor>,
+    /// There is room in a mailbox again.
+    pub room: event_listener::Event,
+    /// Why workers failed last, by their number.
+    pub last_failures: Mutex<HashMap<u32, String>>,
+    /// Children by their parent's number and their name.
+    pub children: Mutex<HashMap<(u32, Name), Arc<Cell>>>,
+    cells: RwLock<Vec<Arc<Cell>>>,
+    /// The owner of a routed stage.
+    owner: Mutex<Option<Arc<Cell>>>,
+    router: Arc<dyn Router>,
+    table: RwLock<Table>,
+    version: RwLock<Arc<Version>>,
+    intakes: Intakes,
+    state: AtomicU8,
+    /// Buckets change their owners: nothing is taken in.
+    moving: AtomicBool,
+    /// One hand-over at a time.
+    changing: tokio::sync::Mutex<()>,
+    rate: Mutex<Rate>,
+}
+
+/// What happened in a stage since its start.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub failures: AtomicU64,
+    pub restarts: AtomicU64,
+    pub dead: AtomicU64,
+    pub unconnected: AtomicU64,
+    pub late_replies: AtomicU64,
+    /// Turns of children and of workers that are gone.
+    pub turns_before: AtomicU64,
+}
+
+#[derive(Default)]
+struct Rate {
+    turns: u64,
+    per_second: f64,
+}
+
+/// A message for which there was no room, or no place.
+pub(crate) struct NoRoom {
+    pub incoming: Incoming,
+    pub reason: String,
+}
+
+impl Stage {
+    pub fn is_keyed(&self) -> bool {
+        matches!(self.kind, StageKind::Keyed(_))
+    }
+
+    pub fn is_routed(&self) -> bool {
+        matches!(self.kind, StageKind::Routed(_))
+    }
+
+    pub fn is_memory(&self) -> bool {
+        self.delivery == Delivery::Memory
+    }
+
+    pub fn version(&self) -> Arc<Version> {
+        self.version.read().clone()
+    }
+
+    pub fn router(&self) -> Arc<dyn Router> {
+        self.router.clone()
+    }
+
+    pub fn mailbox_messages_max(&self) -> u32 {
+        self.version.read().spec.intake.mailbox_messages_max
+    }
+
+    pub fn workers_count(&self) -> u32 {
+        self.cells.read().len() as u32
+    }
+
+    /// The queue that a message for this stage goes to: if it is keyed, that of its bucket. A
+    /// message without a key goes to the stage's own queue, where it is turned down.
+    pub fn queue_for(&self, message: &Message) -> Name {
+        if let StageKind::Keyed(rule) = &self.kind
+            && let Ok(key) = rule.key(message)
+        {
+            return self.address.bucket(bucket_of(&key));
+        }
+        self.address.queue()
+    }
+
+    /// The worker, or the child of one, at an address.
+    pub fn cell_at(&self, address: &WorkerAddress) -> Option<Arc<Cell>> {
+        match address.child() {
+            Some(child) => {
+                let key = (address.worker(), child.clone());
+                self.children.lock().get(&key).cloned()
+            }
+            None => self.cells.read().get(address.worker() as usize).cloned(),
+        }
+    }
+
+    /// Who works on a scope now.
+    pub fn cell_of(&self, scope: &Scope) -> Option<Arc<Cell>> {
+        match scope {
+            Scope::Worker(number) => self.cells.read().get(*number as usize).cloned(),
+            Scope::Child(number, name) => {
+                let key = (*number, name.clone());
+                self.children.lock().get(&key).cloned()
+            }
+            Scope::Bucket(bucket) => {
+                let owner = self.table.read().owner(*bucket);
+                self.cells.read().get(owner as usize).cloned()
+            }
+            Scope::Owner => self.owner.lock().clone(),
+        }
+    }
+
+    /// All scopes that a worker works on.
+    pub fn scopes_of(&self, cell: &Cell) -> Vec<Scope> {
+        let own = match &cell.place {
+            crate::cell::Place::Worker(number) => Scope::Worker(*number),
+            _ => cell.scope(0),
+        };
+        let mut scopes = vec![own];
+        if self.is_keyed() {
+            let table = self.table.read();
+            scopes.extend(table.buckets_of(cell.number()).map(Scope::Bucket));
+        }
+        scopes
+    }
+
+    pub fn cells(&self) -> Vec<Arc<Cell>> {
+        self.cells.read().clone()
+    }
+
+    pub fn state(&self) -> StageState {
+        match self.state.load(Ordering::Relaxed) {
+            0 => StageState::Running,
+            1 => StageState::Handover,
+            2 => StageState::Stopping,
+            _ => StageState::Failed,
+        }
+    }
+
+    fn set_state(&self, state: StageState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.state() == StageState::Stopping
+    }
+
+    pub fn note_failure(&self, worker: u32, reason: &str) {
+        let mut failures = self.last_failures.lock();
+        if failures.len() < LAST_FAILURES_MAX || failures.contains_key(&worker) {
+            failures.insert(worker, reason.to_owned());
+        }
+    }
+
+    /// The engine takes nothing at present.
+    pub fn note_blocked(&self, error: &BusError) {
+        tracing::warn!(stage = %self.address, %error, "the stage waits until the engine takes its commit");
+    }
+
+    fn turns(&self) -> u64 {
+        let before = self.counters.turns_before.load(Ordering::Relaxed);
+        let cells = self.cells.read();
+        before + cells.iter().map(|cell| cell.turns()).sum::<u64>()
+    }
+
+    /// Called once a second.
+    pub fn measure(&self, seconds: f64) {
+        let turns = self.turns();
+        let mut rate = self.rate.lock();
+        rate.per_second = turns.saturating_sub(rate.turns) as f64 / seconds;
+        rate.turns = turns;
+    }
+
+    pub fn view(&self) -> StageView {
+        let version = self.version();
+        let cells = self.cells();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        StageView {
+            spec: version.spec.clone(),
+            code: version.code.info().clone(),
+            version: version.number,
+            state: self.state(),
+            turns: self.turns(),
+            turns_per_second: self.rate.lock().per_second,
+            failures: count(&self.counters.failures),
+            restarts: count(&self.counters.restarts),
+            dead: count(&self.counters.dead),
+            unconnected: count(&self.counters.unconnected),
+            late_replies: count(&self.counters.late_replies),
+            waiting: cells.iter().map(|cell| u64::from(cell.waiting())).sum(),
+            workers_count: cells.len() as u32,
+            workers: cells.iter().take(WORKERS_SHOWN).map(|c| c.view()).collect(),
+        }
+    }
+
+    /// The workers that have been idle since before that second.
+    pub fn idle_since(&self, second: u32) -> Vec<Arc<Cell>> {
+        let cells = self.cells.read();
+        let idle = cells.iter().filter(|cell| cell.is_idle_since(second));
+        idle.cloned().collect()
+    }
+}

@@ -1,0 +1,124 @@
+//! Where the state of a stage is: on the bus, or in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::{Bus, BusError, StateWrite};
+use bytes::Bytes;
+use kernel::StageAddress;
+use parking_lot::Mutex;
+
+use crate::scope::Scope;
+
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The state of a stage.
+pub(crate) enum Store {
+    /// It is part of the bus, which commits it together with messages.
+    Bus(Arc<dyn Bus>, StageAddress),
+    /// It ends with the process.
+    Memory(Mutex<HashMap<Scope, BTreeMap<Bytes, Bytes>>>),
+}
+
+impl Store {
+    pub fn memory() -> Self {
+        Self::Memory(Mutex::default())
+    }
+
+    pub async fn get(&self, scope: &Scope, key: &[u8]) -> Result<Option<Bytes>, BusError> {
+        match self {
+            Self::Bus(bus, stage) => bus.state(&scope.bucket(stage), key, READ_TIMEOUT).await,
+            Self::Memory(scopes) => {
+                let scopes = scopes.lock();
+                let value = scopes.get(scope).and_then(|keys| keys.get(key));
+                Ok(value.cloned())
+            }
+        }
+    }
+
+    /// Pairs in order, from the first key after `after` that begins with `prefix`.
+    pub async fn scan(
+        &self,
+        scope: &Scope,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        pairs_max: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, BusError> {
+        match self {
+            Self::Bus(bus, stage) => {
+                scan_bus(&**bus, &scope.bucket(stage), prefix, after, pairs_max).await
+            }
+            Self::Memory(scopes) => {
+                let scopes = scopes.lock();
+                let Some(keys) = scopes.get(scope) else {
+                    return Ok(Vec::new());
+                };
+                let from = match after {
+                    Some(after) => Bound::Excluded(after),
+                    None => Bound::Included(prefix),
+                };
+                let range = keys.range::<[u8], _>((from, Bound::Unbounded));
+                Ok(range
+                    .take_while(|(key, _)| key.starts_with(prefix))
+                    .take(pairs_max)
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect())
+            }
+        }
+    }
+
+    /// Writes to memory at once. What is on the bus is written by a commit.
+    pub fn write_memory(&self, scope: &Scope, writes: Vec<StateWrite>) {
+        let Self::Memory(scopes) = self else {
+            unreachable!("state on the bus is written by commits");
+        };
+        if writes.is_empty() {
+            return;
+        }
+        let mut scopes = scopes.lock();
+        let keys = scopes.entry(scope.clone()).or_default();
+        for write in writes {
+            match write {
+                StateWrite::Set { key, value } => keys.insert(key, value),
+                StateWrite::Remove { key } => keys.remove(&key),
+            };
+        }
+        if keys.is_empty() {
+            scopes.remove(scope);
+        }
+    }
+
+    pub fn is_memory(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+}
+
+/// A scan of the bus that keeps to a prefix.
+async fn scan_bus(
+    bus: &dyn Bus,
+    bucket: &kernel::Name,
+    prefix: &[u8],
+    after: Option<&[u8]>,
+    pairs_max: usize,
+) -> Result<Vec<(Bytes, Bytes)>, BusError> {
+    let mut found = Vec::new();
+    // A scan begins after a key, so a key that is the prefix itself is looked up apart.
+    if after.is_none()
+        && let Some(value) = bus.state(bucket, prefix, READ_TIMEOUT).await?
+    {
+        found.push((Bytes::copy_from_slice(prefix), value));
+    }
+    if found.len() >= pairs_max {
+        return Ok(found);
+    }
+    let from = after.unwrap_or(prefix);
+    let wanted = pairs_max - found.len();
+    let pairs = bus.scan(bucket, Some(from), wanted, READ_TIMEOUT).await?;
+    let matching = pairs
+        .into_iter()
+        .take_while(|(key, _)| key.starts_with(prefix));
+    found.extend(matching);
+    Ok(found)
+}

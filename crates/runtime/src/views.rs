@@ -1,0 +1,152 @@
+//! What can be seen of flows, stages and workers from outside.
+
+use kernel::worker::{CodeInfo, LogLevel};
+use kernel::{StageAddress, WorkerAddress};
+use serde::{Deserialize, Serialize};
+
+use crate::spec::StageSpec;
+
+/// A flow and its stages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowView {
+    /// Its name.
+    pub flow: String,
+    /// Its stages, by name.
+    pub stages: Vec<StageView>,
+}
+
+/// A stage and its workers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StageView {
+    /// What it is to be.
+    pub spec: StageSpec,
+    /// The code that it runs.
+    pub code: CodeInfo,
+    /// The number of that version in the history of the stage.
+    pub version: u32,
+    /// How it is.
+    pub state: StageState,
+    /// Turns since its start.
+    pub turns: u64,
+    /// Turns in the last second.
+    pub turns_per_second: f64,
+    /// Failed turns since its start.
+    pub failures: u64,
+    /// Restarts of workers since its start.
+    pub restarts: u64,
+    /// Messages that went to the dead letters.
+    pub dead: u64,
+    /// Messages emitted to outputs that lead nowhere.
+    pub unconnected: u64,
+    /// Replies that came after their time.
+    pub late_replies: u64,
+    /// Messages that wait in this process for a worker.
+    pub waiting: u64,
+    /// How many workers it has.
+    pub workers_count: u32,
+    /// The first of its workers; [`crate::Runtime::workers`] gives all.
+    pub workers: Vec<WorkerView>,
+}
+
+/// One worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerView {
+    /// Its address.
+    pub address: WorkerAddress,
+    /// How it is.
+    pub state: WorkerState,
+    /// The number of the version that it runs.
+    pub version: u32,
+    /// Turns since its start.
+    pub turns: u64,
+    /// How often it was restarted.
+    pub restarts: u32,
+    /// Messages that wait for it.
+    pub waiting: u32,
+    /// The names of its children.
+    pub children: Vec<String>,
+    /// Why it failed last.
+    pub last_failure: Option<String>,
+}
+
+/// How a stage is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StageState {
+    /// It takes messages.
+    Running,
+    /// Its workers go over to another version.
+    Handover,
+    /// It ends.
+    Stopping,
+    /// It gave up after too many failures; its messages wait in the queue.
+    Failed,
+}
+
+/// How a worker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerState {
+    /// It has no message in hand.
+    Idle,
+    /// It handles messages.
+    Busy,
+    /// Its state is saved and it has no instance, until a message comes.
+    Passive,
+    /// It waits before it is started again.
+    Waiting,
+    /// It has ended, or failed for good.
+    Stopped,
+}
+
+/// Something that happened to a stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistoryEntry {
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The stage.
+    pub stage: StageAddress,
+    /// What.
+    pub event: HistoryEvent,
+    /// The number of the version that it is about.
+    pub version: u32,
+    /// The digest of its code.
+    pub digest: String,
+    /// Why, for people.
+    pub detail: String,
+}
+
+/// What can happen to a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HistoryEvent {
+    /// It was deployed for the first time.
+    Deployed,
+    /// All its workers went over to a new version.
+    Replaced,
+    /// A version did not fit and was not tried.
+    Refused,
+    /// A version failed on probation; the old one came back.
+    RolledBack,
+    /// Somebody restarted it.
+    Restarted,
+    /// It gave up.
+    Failed,
+    /// Somebody stopped it.
+    Stopped,
+}
+
+/// A line that a worker, or the runtime on its behalf, wrote.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// Its number within the stage, from one, without gaps unless lines were dropped.
+    pub number: u64,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Who wrote it.
+    pub worker: WorkerAddress,
+    /// How important it is.
+    pub level: LogLevel,
+    /// What it says.
+    pub line: String,
+}

@@ -1,0 +1,21 @@
+//! Workers on the embedded engine, in one process.
+
+#[path = "suite/rig.rs"]
+mod rig;
+
+#[path = "suite/asking.rs"]
+mod asking;
+#[path = "suite/children.rs"]
+mod children;
+#[path = "suite/handing_over.rs"]
+mod handing_over;
+#[path = "suite/interrupted.rs"]
+mod interrupted;
+#[path = "suite/keyed.rs"]
+mod keyed;
+#[path = "suite/routed.rs"]
+mod routed;
+#[path = "suite/supervising.rs"]
+mod supervising;
+#[path = "suite/talking.rs"]
+mod talking;

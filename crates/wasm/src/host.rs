@@ -1,0 +1,204 @@
+//! The host: one engine for all components of this process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use kernel::StageAddress;
+use kernel::worker::{CodeInfo, InstanceLimits, Start};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use wasmtime::component::{Component, InstancePre, Linker};
+
+use crate::bindings::router::RouterPre;
+use crate::bindings::worker::WorkerPre;
+use crate::check::{World, check};
+use crate::compile::Compiler;
+use crate::data::Data;
+use crate::descriptor;
+use crate::failures::one_line;
+use crate::instance::Shared;
+use crate::router::Router;
+use crate::ticks::Ticker;
+use crate::worker::WorkerCode;
+use crate::{HostError, LoadError, Settings, engine, imports, wasi};
+
+const DIGITS_OF_VERSION: usize = 12;
+
+/// Compiles components and makes instances of them. There is one in a process.
+pub struct Host {
+    settings: Settings,
+    shared: Shared,
+    worker_linker: Arc<Linker<Data>>,
+    router_linker: Arc<Linker<Data>>,
+    compiler: Compiler,
+    /// What is in use, by digest.
+    loaded: Mutex<HashMap<String, Weak<WorkerCode>>>,
+}
+
+impl Host {
+    /// Sets up the engine and starts the thread that counts its ticks. The thread ends when the host
+    /// and everything that came from it are gone.
+    pub fn new(settings: Settings) -> Result<Arc<Self>, HostError> {
+        let engine = engine::engine(&settings)?;
+        let ticker = Arc::new(Ticker::start(&engine)?);
+        let link = |link: fn(&mut Linker<Data>) -> wasmtime::Result<()>| {
+            let mut linker = Linker::new(&engine);
+            wasi::add_to_linker(&mut linker)
+                .and_then(|()| link(&mut linker))
+                .map(|()| Arc::new(linker))
+                .map_err(|error| HostError::Engine {
+                    instances: settings.instances_max,
+                    reason: one_line(&error),
+                })
+        };
+        Ok(Arc::new(Self {
+            worker_linker: link(imports::add_to_linker)?,
+            router_linker: link(|_| Ok(()))?,
+            compiler: Compiler::new(settings.compiles_max, settings.compile_ms_max),
+            loaded: Mutex::new(HashMap::new()),
+            shared: Shared {
+                engine,
+                ticker,
+                stack_bytes_max: settings.stack_bytes_max,
+            },
+            settings,
+        }))
+    }
+
+    /// What it may use up.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Checks and compiles the component of a worker. It blocks the calling thread, from
+    /// milliseconds to many seconds; what is loaded already comes at once.
+    pub fn load(&self, bytes: &[u8]) -> Result<Arc<WorkerCode>, LoadError> {
+        check(bytes, World::Worker, &self.settings)?;
+        let info = info(bytes)?;
+        if let Some(code) = self.loaded.lock().get(&info.digest).and_then(Weak::upgrade) {
+            return Ok(code);
+        }
+        let linker = self.worker_linker.clone();
+        let shared = self.shared.clone();
+        let code = self.compile(bytes, World::Worker, linker, |pre| {
+            let code = WorkerCode::new(info, WorkerPre::new(pre).map_err(exports)?, shared);
+            match code.make(&first_start(InstanceLimits::default())) {
+                Ok(_) => Ok(code),
+                Err(failure) => Err(instance(failure)),
+            }
+        })?;
+        Ok(self.remember(Arc::new(code)))
+    }
+
+    /// Checks and compiles the component of a router, under the limits that the settings name for
+    /// routers. It blocks as [`Host::load`] does.
+    pub fn load_router(&self, bytes: &[u8]) -> Result<Arc<Router>, LoadError> {
+        check(bytes, World::Router, &self.settings)?;
+        let info = info(bytes)?;
+        let linker = self.router_linker.clone();
+        let shared = self.shared.clone();
+        let limits = self.settings.router.clone();
+        let router = self.compile(bytes, World::Router, linker, |pre| {
+            let pre = RouterPre::new(pre).map_err(exports)?;
+            let router = Router::new(info, pre, shared, limits);
+            match router.make() {
+                Ok(_) => Ok(router),
+                Err(failure) => Err(instance(failure)),
+            }
+        })?;
+        Ok(Arc::new(router))
+    }
+
+    /// Compiles, links, and makes what `finish` makes of it.
+    fn compile<T: Send + 'static>(
+        &self,
+        bytes: &[u8],
+        world: World,
+        linker: Arc<Linker<Data>>,
+        finish: impl FnOnce(InstancePre<Data>) -> Result<T, LoadError> + Send + 'static,
+    ) -> Result<T, LoadError> {
+        let engine = self.shared.engine.clone();
+        let bytes = bytes.to_vec();
+        self.compiler.run(move || {
+            let component = Component::from_binary(&engine, &bytes)
+                .and_then(|component| {
+                    // Else the first instance would have to do it.
+                    component.initialize_copy_on_write_image()?;
+                    Ok(component)
+                })
+                .map_err(|error| LoadError::Compile {
+                    reason: one_line(&error),
+                })?;
+            let pre = linker
+                .instantiate_pre(&component)
+                .map_err(|error| LoadError::Types {
+                    world: world.name(),
+                    reason: one_line(&error),
+                })?;
+            finish(pre)
+        })
+    }
+
+    /// Keeps the code for others who load the same; the first one wins.
+    fn remember(&self, code: Arc<WorkerCode>) -> Arc<WorkerCode> {
+        let mut loaded = self.loaded.lock();
+        loaded.retain(|_, code| code.strong_count() > 0);
+        let digest = kernel::worker::Code::info(&*code).digest.clone();
+        if let Some(other) = loaded.get(&digest).and_then(Weak::upgrade) {
+            return other;
+        }
+        loaded.insert(digest, Arc::downgrade(&code));
+        code
+    }
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+fn exports(error: wasmtime::Error) -> LoadError {
+    LoadError::Types {
+        world: World::Worker.name(),
+        reason: one_line(&error),
+    }
+}
+
+fn instance(failure: kernel::worker::Failure) -> LoadError {
+    LoadError::Instance {
+        reason: failure.reason,
+    }
+}
+
+/// How the first instance starts, which only shows that there can be one.
+fn first_start(limits: InstanceLimits) -> Start {
+    let stage = StageAddress::new("first", "instance").expect("both are names");
+    Start {
+        address: stage.worker(0),
+        limits,
+    }
+}
+
+/// What the component says about itself, or what can be said without its help.
+fn info(bytes: &[u8]) -> Result<CodeInfo, LoadError> {
+    let digest: String = Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let described = descriptor::read(bytes)?.unwrap_or_default();
+    let or = |text: String, other: &str| match text.is_empty() {
+        true => other.to_owned(),
+        false => text,
+    };
+    Ok(CodeInfo {
+        name: or(described.name, "worker"),
+        version: or(described.version, &digest[..DIGITS_OF_VERSION]),
+        digest,
+        native: false,
+        outputs: described.outputs,
+        capabilities: described.capabilities,
+    })
+}

@@ -1,0 +1,232 @@
+//! Components do what the contract of a worker says.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::support::{HOST, Running, bodies, code, component, now, text};
+use bytes::Bytes;
+use kernel::worker::{Answer, Code, FailureKind, Incoming, Kind, LogLevel, ReplyTo, Target};
+use kernel::{Headers, Message};
+
+/// A message that asks for an answer at this address.
+fn question(body: &str, reply_to: &str) -> Incoming {
+    let pairs = [
+        (Message::REPLY_TO, reply_to),
+        (Message::CORRELATION_ID, "7"),
+    ];
+    let headers = Headers::from_pairs(pairs).unwrap();
+    Incoming::new(Message::new(body.to_owned()).with_headers(headers))
+}
+
+#[test]
+fn echo_emits_and_replies_to_each_of_a_batch() {
+    let mut echo = Running::start(&*code("echo"), b"");
+    let batch = [text("one"), question("two", "queue:answers"), text("three")];
+    let effects = echo.handle(&batch).unwrap();
+    assert_eq!(bodies(&effects), ["one", "two", "two", "three"]);
+    let Target::Output(output) = &effects.sends[0].to else {
+        panic!("{:?}", effects.sends[0]);
+    };
+    assert_eq!(&**output, "out");
+    let reply = &effects.sends[2];
+    assert!(matches!(&reply.to, Target::Address(to) if to.to_string() == "queue:answers"));
+    assert_eq!(
+        reply.message.headers.get(Message::CORRELATION_ID),
+        Some("7")
+    );
+}
+
+#[test]
+fn who_waits_in_this_process_gets_the_reply() {
+    #[derive(Default)]
+    struct Waiting(Mutex<Option<Message>>);
+
+    impl Answer for Waiting {
+        fn answer(&self, message: Message) {
+            *self.0.lock().unwrap() = Some(message);
+        }
+
+        fn address(self: Arc<Self>) -> String {
+            "queue:waiting".to_owned()
+        }
+    }
+
+    let mut echo = Running::start(&*code("echo"), b"");
+    let mut message = text("hello");
+    message.reply_to = ReplyTo::Waiting(Arc::new(Waiting::default()));
+    let effects = echo.handle(&[message]).unwrap();
+    assert!(matches!(effects.sends[1].to, Target::Waiting(_)));
+}
+
+#[test]
+fn large_and_many_messages_arrive_whole() {
+    let mut echo = Running::start(&*code("echo"), b"");
+    let large = "x".repeat(5 << 20);
+    assert_eq!(bodies(&echo.tell(&large).unwrap()), [large]);
+    let many: Vec<Incoming> = (0..5_000).map(|n| text(&n.to_string())).collect();
+    let effects = echo.handle(&many).unwrap();
+    assert_eq!(effects.sends.len(), 5_000);
+    assert_eq!(&effects.sends[4_999].message.body[..], b"4999");
+}
+
+#[test]
+fn state_is_read_and_written_through_the_turn() {
+    let mut counter = Running::start(&*code("counter"), b"");
+    for count in 1..=3 {
+        let asked = question("+", "queue:answers");
+        let (first, second) = (count * 2 - 1, count * 2);
+        let effects = counter.handle(&[asked.clone(), asked]).unwrap();
+        let expected = [format!("{first}/{first}"), format!("{second}/{second}")];
+        assert_eq!(bodies(&effects), expected);
+        counter.commit(&effects);
+    }
+}
+
+#[test]
+fn what_one_version_saves_the_next_one_loads() {
+    let mut first = Running::start(&*code("counter"), b"");
+    first.tell("+").unwrap();
+    first.tell("+").unwrap();
+    let saved = now(first.worker.save()).unwrap();
+    assert!(!saved.is_empty());
+    let mut second = Running::start(&*code("counter-v2"), b"");
+    now(second.worker.load(saved.clone())).unwrap();
+    let effects = second.handle(&[question("+", "queue:answers")]).unwrap();
+    assert_eq!(bodies(&effects), ["v2:3/1"]);
+
+    let mut broken = Running::start(&*code("broken-load"), b"");
+    let refused = now(broken.worker.load(saved)).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Error);
+    assert!(refused.reason.contains("not known here"), "{refused}");
+}
+
+#[test]
+fn an_answer_is_asked_for_and_handed_on() {
+    let mut asker = Running::start(&*code("asker"), b"shop/stock 250");
+    let effects = asker.tell_message(question("how many?", "queue:answers"));
+    let [ask] = &effects.asks[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(ask.to.to_string(), "shop/stock");
+    assert_eq!(ask.timeout, Duration::from_millis(250));
+    let mut reply = text("twelve");
+    reply.kind = Kind::Reply(ask.ticket);
+    let effects = asker.tell_message(reply);
+    assert_eq!(bodies(&effects), ["twelve"]);
+
+    let effects = asker.tell_message(question("and now?", "queue:answers"));
+    let mut silence = text("");
+    silence.kind = Kind::TimedOut(effects.asks[0].ticket);
+    assert_eq!(bodies(&asker.tell_message(silence)), ["timed out"]);
+}
+
+#[test]
+fn timers_are_set_in_init_and_set_anew() {
+    let mut ticker = Running::start(&*code("ticker"), b"40");
+    let set = ticker.turn.take_effects().timers;
+    assert_eq!(&*set[0].name, "tick");
+    assert_eq!(
+        set[0].set,
+        Some((Duration::from_millis(40), Bytes::from_static(b"tick")))
+    );
+    let effects = ticker.tell("stop").unwrap();
+    assert_eq!(effects.timers[0].set, None);
+}
+
+#[test]
+fn children_are_started_and_ended() {
+    let mut parent = Running::start(&*code("parent"), b"");
+    assert_eq!(parent.tell("spawn anna").unwrap().children.len(), 1);
+    let effects = parent.tell("work anna hello").unwrap();
+    assert!(
+        matches!(&effects.sends[0].to, Target::Address(to) if to.to_string() == "shop/orders/3/anna")
+    );
+    assert_eq!(parent.tell("stop anna").unwrap().children.len(), 1);
+    let mut child = Running::start(&*code("parent"), b"anna");
+    assert!(child.tell("end").unwrap().ends);
+}
+
+#[test]
+fn an_error_leaves_the_instance_sound() {
+    let mut hostile = Running::start(&*code("hostile"), b"fail");
+    let failure = hostile.tell("fail").unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Error);
+    assert_eq!(failure.reason, "this message cannot be handled");
+    hostile.tell("all right").unwrap();
+    now(hostile.worker.stop(&mut hostile.turn)).unwrap();
+    let lines = hostile.memory.lines.lock().unwrap();
+    assert_eq!(*lines, [(LogLevel::Info, "stopped".to_owned())]);
+}
+
+#[test]
+fn what_is_not_granted_ends_the_turn() {
+    let mut capability = Running::start(&*code("capability"), b"queue:forbidden");
+    let failure = capability.tell("x").unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Denied);
+    assert_eq!(failure.reason, "grant send:queue:forbidden");
+    assert_eq!(code("capability").info().capabilities, ["send:queue:audit"]);
+
+    let mut ticker = Running::start(&*code("ticker"), b"");
+    let mut timer = text("tick");
+    timer.kind = Kind::Timer("tick".into());
+    let failure = ticker.handle(&[timer]).unwrap_err();
+    assert_eq!(failure.reason, "there is no output ticks");
+    assert!(!failure.leaves_instance_sound());
+}
+
+#[test]
+fn the_same_component_is_loaded_once_and_described() {
+    let first = code("echo");
+    assert!(Arc::ptr_eq(&first, &code("echo")));
+    let info = first.info();
+    assert_eq!((&*info.name, &*info.version), ("echo", "1.0.0"));
+    assert_eq!((info.digest.len(), info.native), (64, false));
+    assert_eq!(info.outputs, ["out"]);
+}
+
+#[test]
+fn a_component_without_descriptor_is_named_after_its_digest() {
+    let plain = without_descriptor(&component("echo"));
+    let code = HOST.load(&plain).unwrap();
+    let info = code.info();
+    assert_eq!(info.name, "worker");
+    assert_eq!(info.version, info.digest[..12]);
+    assert!(info.outputs.is_empty());
+}
+
+/// The component up to its descriptor, which is the last section.
+fn without_descriptor(component: &[u8]) -> Vec<u8> {
+    let name = wasm::descriptor::SECTION.as_bytes();
+    let found = component.windows(name.len()).rposition(|part| part == name);
+    let mut cut = found.unwrap();
+    while wasm::descriptor::read(&component[..cut]).is_err() {
+        cut -= 1;
+    }
+    component[..cut].to_vec()
+}
+
+#[test]
+fn instances_share_nothing_and_their_places_are_used_again() {
+    let code = code("counter");
+    for _ in 0..3 {
+        let mut running: Vec<Running> = (0..100).map(|_| Running::start(&*code, b"")).collect();
+        for counter in &mut running {
+            let effects = counter.handle(&[question("+", "queue:answers")]).unwrap();
+            assert_eq!(bodies(&effects), ["1/1"]);
+        }
+    }
+}
+
+/// A runtime that polls workers from within tokio is no obstacle.
+#[test]
+fn calls_work_within_a_tokio_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let mut counter = Running::start(&*code("counter"), b"");
+    let message = [text("+")];
+    runtime
+        .block_on(counter.worker.handle(&message, &mut counter.turn))
+        .unwrap();
+    assert_eq!(counter.turn.effects().writes.len(), 1);
+}
