@@ -124,6 +124,13 @@ const context = {
   address: () => surroundings.address(),
 };
 
+/** An error with its places in the author's code. */
+function reason(error) {
+  if (!(error instanceof Error)) return String(error);
+  const places = (error.stack ?? "").split("\n").filter((line) => line.includes("@src/"));
+  return [`${error.name}: ${error.message}`, ...places].join("\n");
+}
+
 /** Runs the author's code. What it throws is told to the host as a text. */
 function told(run) {
   turn += 1;
@@ -134,7 +141,7 @@ function told(run) {
     }
     return result;
   } catch (error) {
-    throw error instanceof Error ? `${error.message}\n${error.stack ?? ""}`.trim() : String(error);
+    throw reason(error);
   }
 }
 

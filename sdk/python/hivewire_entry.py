@@ -36,7 +36,8 @@ def _reason(error):
     place = error.__traceback__
     while place is not None:
         code = place.tb_frame.f_code
-        lines.append(f"  {code.co_filename}:{place.tb_lineno} in {code.co_name}")
+        if code.co_filename != __file__:
+            lines.append(f"  {code.co_filename}:{place.tb_lineno} in {code.co_name}")
         place = place.tb_next
     return "\n".join(lines)
 

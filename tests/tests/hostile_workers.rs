@@ -21,7 +21,7 @@ const HABITS: [(&str, &str); 6] = [
     ("loop", "200 ms"),
     ("memory", "memory"),
     ("recursion", "stack"),
-    ("storm", "host calls"),
+    ("storm", "call the host"),
     ("flood", "messages"),
     ("trap", "this message is poison"),
 ];

@@ -27,8 +27,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "worker-memory-passivated",
         description: "Resident memory for each of 100,000 component workers that were put aside, \
-                      each of which has had one message and has no state, beside 1,000 others with \
-                      instances, in a process of its own.",
+                      each of which has had one message and has no state, 1,000 at a time, beside \
+                      1,000 others that keep their instances, in a process of its own.",
         peer_name: PEER_NAME,
         peer: PeerFigure::Published(1_024.0),
         unit: "bytes",

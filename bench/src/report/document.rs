@@ -38,7 +38,7 @@ Where the other column says what we allow there is no peer; the ratio is the sha
 const REPEAT: &str = "\
 To repeat it: `tests/tools/install bench`, `cargo build --release`,
 `cargo run --release -p hivewire-bench`. With `--only NAME` one case runs and only its row changes;
-`--quick` shows in about two minutes that all cases work and writes nothing. `HIVEWIRE_BENCH_DIR` names
+`--quick` shows in a few minutes that all cases work and writes nothing. `HIVEWIRE_BENCH_DIR` names
 the directory, and so the disk, that holds the data.
 ";
 

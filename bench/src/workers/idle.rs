@@ -20,7 +20,7 @@ use crate::peers::resident_bytes;
 const RESIDENT: u32 = 1_000;
 
 /// Component workers that wait to be put aside at once.
-const AT_ONCE: u32 = 2_500;
+const AT_ONCE: u32 = 1_000;
 
 /// Instances that a hand-over needs for a moment.
 const SPARE: u32 = 50;

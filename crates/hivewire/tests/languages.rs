@@ -47,10 +47,16 @@ fn ask_until(hive: &Hive, address: &str, body: &str, wanted: &str) {
 fn a_new_project_names_what_it_needs() {
     let folder = tempfile::tempdir().unwrap();
     for (language, tool) in [
-        ("js", "npm install --save-dev @bytecodealliance/componentize-js"),
+        (
+            "js",
+            "npm install --save-dev @bytecodealliance/componentize-js",
+        ),
         ("python", "pip install componentize-py"),
     ] {
-        let made = run(folder.path(), &["new", "worker", language, "--lang", language]);
+        let made = run(
+            folder.path(),
+            &["new", "worker", language, "--lang", language],
+        );
         assert!(made.status.success(), "{}", stderr(&made));
         assert!(stdout(&made).contains(&format!("hivewire build {language}")));
         let failed = run(folder.path(), &["build", language]);
@@ -137,9 +143,11 @@ fn probe(language: Language) {
     let refused = ask(&hive, "t/probe", "send no-address");
     assert!(refused.starts_with("refused: "), "{refused}");
 
-    assert_eq!(ask(&hive, "t/probe", "ask t/echo 5000 hi you"), "reply:hi you");
-    let nobody = "t/nobody";
-    let timed_out = ask(&hive, "t/probe", &format!("ask {nobody} 50 hi"));
+    assert_eq!(
+        ask(&hive, "t/probe", "ask t/echo 5000 hi you"),
+        "reply:hi you"
+    );
+    let timed_out = ask(&hive, "t/probe", "ask t/nobody 50 hi");
     assert!(timed_out.starts_with("timed-out:"), "{timed_out}");
 
     assert_eq!(ask(&hive, "t/probe", "timer tick"), "set");

@@ -63,11 +63,7 @@ pub fn test_probe(language: Language) -> Result<PathBuf, BuildError> {
 }
 
 /// Makes a new project, with code from `tests/probes` if need be, and builds it.
-fn new_project(
-    kind: &str,
-    language: Language,
-    probe: Option<&str>,
-) -> Result<PathBuf, BuildError> {
+fn new_project(kind: &str, language: Language, probe: Option<&str>) -> Result<PathBuf, BuildError> {
     let name = format!("{kind}-{}", language.name());
     let example = format!("examples/workers/{}", language.name());
     let sdk = format!("sdk/{}", language.name());

@@ -15,8 +15,8 @@ use super::output::{json_line, line};
 use crate::client::Client;
 use crate::exit::Exit;
 
-/// Fetching and compiling may take minutes.
-const DEPLOY_TIMEOUT: Duration = Duration::from_secs(300);
+/// Fetching and compiling may take minutes; the node gives up before.
+const DEPLOY_TIMEOUT: Duration = Duration::from_secs(900);
 /// Of a digest, as many digits as people compare.
 const DIGITS_SHOWN: usize = 12;
 

@@ -11,7 +11,9 @@ pub(super) fn utc(at_ms: u64) -> String {
 
 /// Year, month and day, that many days after the first of January 1970.
 fn date(days: u64) -> (u64, u64, u64) {
-    let leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     // Four hundred years always have as many days.
     let mut year = 1_970 + days / 146_097 * 400;
     let mut left = days % 146_097;
