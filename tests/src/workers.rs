@@ -73,7 +73,9 @@ pub fn events(hive: &Hive, stage: &str) -> Result<Vec<String>> {
 /// The reasons of all dead letters.
 pub fn dead_reasons(hive: &Hive) -> Result<Vec<String>> {
     let dead = hive.rest("GET", "/api/v1/dead", b"")?.json()?;
-    let letters = dead["letters"].as_array().context("a list of dead letters")?;
+    let letters = dead["letters"]
+        .as_array()
+        .context("a list of dead letters")?;
     let reason = |letter: &Value| letter["reason"].as_str().unwrap_or_default().to_owned();
     Ok(letters.iter().map(reason).collect())
 }
