@@ -14,9 +14,15 @@ run: cargo ## builds Hivewire and starts it on the embedded default
 	$(CARGO) run --release --locked -- up
 
 build: cargo ## builds the binary: target/release/hivewire
-	$(CARGO) build --release --locked -p hivewire
+	$(CARGO) build --release --locked --workspace --bin hivewire
 
-test: tools lint unit contract faults fuzz-short coverage ## installs what is missing and runs all tests
+test: tools lint tests fuzz-short coverage ## installs what is missing and runs all tests
+
+# Always the whole workspace: a part of it would want its dependencies with fewer features, and build
+# the larger ones a second time.
+.PHONY: tests
+tests: build ## all that `cargo test` runs: crates, contract, faults
+	$(CARGO) test --release --locked --workspace
 
 .PHONY: cargo
 cargo:

@@ -12,6 +12,7 @@ use kernel::{Name, StageAddress};
 use runtime::{HistoryEntry, StageSpec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
 
 use super::components::{Components, ComponentsError};
 use super::source::{Component, Source};
@@ -103,20 +104,22 @@ pub(super) struct Found {
 /// Keeps what is deployed.
 pub(super) struct Store {
     bus: Arc<dyn Bus>,
-    owner: Owner,
+    bucket: Name,
+    /// Raised at the first write: a node that deploys nothing writes nothing.
+    epoch: OnceCell<u64>,
     components: Arc<Components>,
 }
 
 impl Store {
-    /// Takes the records over from whoever had them before.
+    /// The records of this data folder. The first write takes them over from whoever had them before.
     pub async fn open(bus: Arc<dyn Bus>, data: &Path) -> Result<Self, StoreError> {
         let bucket = Name::new(BUCKET).expect("it is a name");
         let data = data.to_path_buf();
         let components = tokio::task::spawn_blocking(move || Components::open(&data)).await??;
-        let epoch = bus.raise_epoch(&bucket, TIMEOUT).await?;
         Ok(Self {
             bus,
-            owner: Owner { bucket, epoch },
+            bucket,
+            epoch: OnceCell::new(),
             components: Arc::new(components),
         })
     }
@@ -126,8 +129,9 @@ impl Store {
         let mut found = Found::default();
         let mut after: Option<Bytes> = None;
         loop {
-            let bucket = &self.owner.bucket;
-            let scanned = self.bus.scan(bucket, after.as_deref(), SCAN_PAIRS, TIMEOUT);
+            let scanned = self
+                .bus
+                .scan(&self.bucket, after.as_deref(), SCAN_PAIRS, TIMEOUT);
             let pairs = scanned.await?;
             let Some((last, _)) = pairs.last() else {
                 return Ok(found);
@@ -164,8 +168,13 @@ impl Store {
     }
 
     async fn write(&self, write: StateWrite) -> Result<(), StoreError> {
+        let raise = || self.bus.raise_epoch(&self.bucket, TIMEOUT);
+        let owner = Owner {
+            bucket: self.bucket.clone(),
+            epoch: *self.epoch.get_or_try_init(raise).await?,
+        };
         let commit = Commit {
-            owner: Some(self.owner.clone()),
+            owner: Some(owner),
             writes: vec![write],
             ..Commit::default()
         };
@@ -278,6 +287,7 @@ mod tests {
         assert_eq!(found.records.len(), 2 * SCAN_PAIRS - 1);
         assert!(found.records.contains(&record("flow/s8")));
         assert!(!found.records.contains(&record("flow/s7")));
+        second.put(&record("flow/next")).await.unwrap();
         let fenced = first.put(&record("flow/late")).await;
         assert!(matches!(
             fenced,
