@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -163,7 +162,12 @@ async fn nothing_is_lost_doubled_or_reordered_through_twenty_hand_overs() {
                     .await
             }
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        let turns = || rig.runtime.flows()[0].stages[0].turns;
+        let before = turns();
+        until("it has handled some more", || async {
+            turns() > before + 5
+        })
+        .await;
     }
     sending.store(false, Ordering::SeqCst);
     let sent = sender.await.unwrap();

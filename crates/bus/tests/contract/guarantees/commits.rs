@@ -207,10 +207,13 @@ async fn fences(world: &World) -> Result<()> {
         }
     };
     // The old owner commits on and on while the new one takes over.
+    let made = tokio::sync::watch::Sender::new(0);
     let owner = async {
         for round in 0_u64.. {
             match commit(old, format!("old {round}")).await {
-                Ok(_) => {}
+                Ok(_) => {
+                    made.send_replace(round + 1);
+                }
                 Err(error) => return (round, error),
             }
             if round > 10_000 {
@@ -221,7 +224,8 @@ async fn fences(world: &World) -> Result<()> {
         (0, BusError::Refused { reason })
     };
     let new_owner = async {
-        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+        let mut commits = made.subscribe();
+        tokio::time::timeout(STEP, commits.wait_for(|commits| *commits >= 3)).await??;
         let epoch = world.bus.raise_epoch(&bucket, STEP).await?;
         commit(epoch, "new".into()).await?;
         anyhow::Ok(())
