@@ -19,6 +19,7 @@
 
 mod address;
 mod clock;
+pub mod descriptor;
 mod grant;
 mod headers;
 pub mod limits;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::descriptor::DescriptorError;
+use kernel::descriptor::DescriptorError;
 
 /// Why the host of components cannot start.
 #[derive(Debug, thiserror::Error)]

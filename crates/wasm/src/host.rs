@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use kernel::StageAddress;
 use kernel::worker::{CodeInfo, InstanceLimits, Start};
+use kernel::{StageAddress, descriptor};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use wasmtime::component::{Component, InstancePre, Linker};
@@ -14,7 +14,6 @@ use crate::bindings::worker::WorkerPre;
 use crate::check::{World, check};
 use crate::compile::Compiler;
 use crate::data::Data;
-use crate::descriptor;
 use crate::failures::one_line;
 use crate::instance::Shared;
 use crate::router::Router;

@@ -35,7 +35,6 @@ mod bindings;
 mod check;
 mod compile;
 mod data;
-pub mod descriptor;
 mod engine;
 mod error;
 mod failures;

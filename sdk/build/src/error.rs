@@ -1,7 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::descriptor::DescriptorError;
+use kernel::descriptor::DescriptorError;
 
 /// Why a project was not built.
 #[derive(Debug, thiserror::Error)]

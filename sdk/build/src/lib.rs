@@ -17,7 +17,6 @@
 //! What it deliberately does not do: it installs nothing, and it does not run components.
 
 mod component;
-pub mod descriptor;
 mod entry;
 mod error;
 mod javascript;
@@ -31,8 +30,8 @@ mod tool;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use descriptor::Descriptor;
 pub use error::BuildError;
+pub use kernel::descriptor::{self, Descriptor};
 pub use project::{Language, PROJECT_FILE, Project};
 pub use template::create;
 pub use test_workers::{test_example, test_probe, test_worker};
@@ -69,7 +68,7 @@ pub fn build(folder: &Path, out: Option<&Path>) -> Result<Built, BuildError> {
 /// Puts the descriptor into the component and the component into its place, all at once, so that
 /// whoever watches the file sees the old one or the new one.
 fn finish(component: Vec<u8>, descriptor: Descriptor, path: PathBuf) -> Result<Built, BuildError> {
-    let component = descriptor::embed(component, &descriptor)?;
+    let component = kernel::descriptor::embed(&component, &descriptor)?;
     let unfinished = path.with_extension("wasm.unfinished");
     let write = || {
         fs::write(&unfinished, &component)?;

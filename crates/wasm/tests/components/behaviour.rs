@@ -196,10 +196,10 @@ fn a_component_without_descriptor_is_named_after_its_digest() {
 
 /// The component up to its descriptor, which is the last section.
 fn without_descriptor(component: &[u8]) -> Vec<u8> {
-    let name = wasm::descriptor::SECTION.as_bytes();
+    let name = kernel::descriptor::SECTION.as_bytes();
     let found = component.windows(name.len()).rposition(|part| part == name);
     let mut cut = found.unwrap();
-    while wasm::descriptor::read(&component[..cut]).is_err() {
+    while kernel::descriptor::read(&component[..cut]).is_err() {
         cut -= 1;
     }
     component[..cut].to_vec()

@@ -1,10 +1,9 @@
 //! What a component says about itself: a custom section with JSON in it.
 //!
-//! Reading and writing it needs nothing else of this crate, and neither compiles nor runs the
-//! component.
+//! Whoever builds components writes it, whoever runs them reads it.
 //!
 //! ```
-//! use wasm::descriptor::{self, Descriptor};
+//! use kernel::descriptor::{self, Descriptor};
 //!
 //! let component = b"\0asm\x0d\0\x01\0".to_vec();
 //! let described = Descriptor { name: "counter".into(), version: "1.2.0".into(), ..Descriptor::default() };
@@ -34,7 +33,7 @@ pub struct Descriptor {
     pub version: String,
     /// The outputs that it emits to; if there are none, it may emit to any that the stage has.
     pub outputs: Vec<String>,
-    /// What it asks to be granted, as `kernel::Grant` writes it.
+    /// What it asks to be granted, as [`crate::Grant`] writes it.
     pub capabilities: Vec<String>,
     /// What it is written in.
     pub language: String,
