@@ -18,10 +18,10 @@ build: cargo ## builds the binary: target/release/hivewire
 
 test: tools lint tests fuzz-short coverage ## installs what is missing and runs all tests
 
-# Always the whole workspace: a part of it would want its dependencies with fewer features, and build
-# the larger ones a second time.
+# Always the whole workspace, and the binary along with the tests: a part of it would want its
+# dependencies with fewer features, and build the larger ones a second time.
 .PHONY: tests
-tests: build ## all that `cargo test` runs: crates, contract, faults
+tests: cargo ## the binary, and all that `cargo test` runs: crates, contract, faults
 	$(CARGO) test --release --locked --workspace
 
 .PHONY: cargo
@@ -34,6 +34,9 @@ tools: cargo
 lint: cargo ## format, lints and documentation without warnings
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	$(CARGO) fmt --all --manifest-path tests/workers/Cargo.toml --check
+	$(CARGO) fmt --manifest-path examples/workers/rust/Cargo.toml --check
+	$(CARGO) clippy --release --locked --manifest-path tests/workers/Cargo.toml --target-dir target/lint -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --locked --workspace --no-deps --quiet
 
 unit: build ## tests of every crate, with real sockets where there are any

@@ -91,6 +91,28 @@ pub(crate) fn configuration() -> String {
     page
 }
 
+/// The reference of the worlds that components fit.
+pub(crate) fn wit() -> String {
+    format!("{WORLDS}```wit\n{}```\n", build::WIT)
+}
+
+const WORLDS: &str = "# WIT
+
+Printed by `hivewire internal-docs wit`; a test compares.
+
+A component is a worker if it exports what the world `worker` below says, and a router if it exports
+what the world `router` says. Any language with tools for the component model can do that; Hivewire
+brings SDKs for Rust, JavaScript and Python, whose projects carry this text.
+
+A component gets nothing but these imports. Those of WASI 0.2 that the tools of a language put in are
+there without any capability: no files, no sockets, no environment, clocks and random numbers only.
+A component that wants another import is refused at its deployment with the name of the import.
+
+An error that a function gives back undoes the turn, as a trap does; after a trap the instance is gone. What
+happens then is told in the guide \"When workers fail\".
+
+";
+
 /// Its default follows from another key.
 const CACHE_KEY: &str = "workers.components.cache_folder";
 
@@ -191,7 +213,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("workers.runtime.send_timeout_ms", "how long a send waits for room before it fails"),
     ("workers.runtime.commit_timeout_ms", "how long a commit may take before it is in doubt"),
     ("workers.runtime.eager_workers_max", "workers of a stage of components that get an instance before a message comes"),
-    ("workers.components.instances_max", "instances of components in memory at a time"),
+    ("workers.components.instances_max", "instances in memory at a time: so many of components with little data, and as many of others"),
     ("workers.components.memory_bytes_max", "memory that any one instance can be given, whatever its own limit says"),
     ("workers.components.dense", "reserves for each instance only the addresses it may use: room for 100,000 instances, somewhat slower code"),
     ("workers.components.stack_bytes_max", "stack that the code of a worker may use"),

@@ -22,7 +22,7 @@ fn printed(page: &str) -> String {
 
 #[test]
 fn the_printed_pages_are_up_to_date() {
-    for name in ["cli", "configuration"] {
+    for name in ["cli", "configuration", "wit"] {
         let file = format!("{name}.md");
         assert!(
             page(&file) == printed(name),

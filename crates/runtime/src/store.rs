@@ -1,7 +1,8 @@
 //! Where the state of a stage is: on the bus, or in memory.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
+mod pairs;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use kernel::StageAddress;
 use parking_lot::Mutex;
 
+use self::pairs::Pairs;
 use crate::scope::Scope;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,7 +21,7 @@ pub(crate) enum Store {
     /// It is part of the bus, which commits it together with messages.
     Bus(Arc<dyn Bus>, StageAddress),
     /// It ends with the process.
-    Memory(Mutex<HashMap<Scope, BTreeMap<Bytes, Bytes>>>),
+    Memory(Mutex<HashMap<Scope, Pairs>>),
 }
 
 impl Store {
@@ -32,7 +34,7 @@ impl Store {
             Self::Bus(bus, stage) => bus.state(&scope.bucket(stage), key, READ_TIMEOUT).await,
             Self::Memory(scopes) => {
                 let scopes = scopes.lock();
-                let value = scopes.get(scope).and_then(|keys| keys.get(key));
+                let value = scopes.get(scope).and_then(|pairs| pairs.get(key));
                 Ok(value.cloned())
             }
         }
@@ -52,19 +54,8 @@ impl Store {
             }
             Self::Memory(scopes) => {
                 let scopes = scopes.lock();
-                let Some(keys) = scopes.get(scope) else {
-                    return Ok(Vec::new());
-                };
-                let from = match after {
-                    Some(after) => Bound::Excluded(after),
-                    None => Bound::Included(prefix),
-                };
-                let range = keys.range::<[u8], _>((from, Bound::Unbounded));
-                Ok(range
-                    .take_while(|(key, _)| key.starts_with(prefix))
-                    .take(pairs_max)
-                    .map(|(key, value)| (key.clone(), value.clone()))
-                    .collect())
+                let found = scopes.get(scope);
+                Ok(found.map_or_else(Vec::new, |pairs| pairs.scan(prefix, after, pairs_max)))
             }
         }
     }
@@ -78,14 +69,14 @@ impl Store {
             return;
         }
         let mut scopes = scopes.lock();
-        let keys = scopes.entry(scope.clone()).or_default();
+        let pairs = scopes.entry(scope.clone()).or_default();
         for write in writes {
             match write {
-                StateWrite::Set { key, value } => keys.insert(key, value),
-                StateWrite::Remove { key } => keys.remove(&key),
-            };
+                StateWrite::Set { key, value } => pairs.set(key, value),
+                StateWrite::Remove { key } => pairs.remove(&key),
+            }
         }
-        if keys.is_empty() {
+        if pairs.is_empty() {
             scopes.remove(scope);
         }
     }

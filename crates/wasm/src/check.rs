@@ -84,12 +84,13 @@ struct Found {
     data_bytes: u64,
 }
 
-/// Checks everything that can be checked without compiling.
-pub(crate) fn check(bytes: &[u8], world: World, settings: &Settings) -> Result<(), LoadError> {
+/// Checks everything that can be checked without compiling. Gives the bytes of data.
+pub(crate) fn check(bytes: &[u8], world: World, settings: &Settings) -> Result<u64, LoadError> {
     check_kind(bytes, settings)?;
     let found = look_into(bytes, settings)?;
     check_imports(&found, world)?;
-    check_exports(&found, world)
+    check_exports(&found, world)?;
+    Ok(found.data_bytes)
 }
 
 fn check_kind(bytes: &[u8], settings: &Settings) -> Result<(), LoadError> {

@@ -20,19 +20,42 @@ const TABLES_PER_INSTANCE: u32 = 3;
 /// What is cleared by hand when an instance goes, instead of being given back to the system.
 const KEEP_RESIDENT_BYTES: usize = 256 << 10;
 
-/// The engine for these settings. If the operating system has no room for whole reservations, it
+/// Up to so many bytes of data are copied into each new instance.
+const COPIED_DATA_BYTES_MAX: u64 = 128 << 10;
+
+/// How the data of a component gets into the memory of a new instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Data {
+    /// It is copied, which is cheapest for the little that a compiled language has.
+    Copied,
+    /// It is mapped, and a page is copied when it is written to. That pays off for interpreters,
+    /// which bring megabytes.
+    Mapped,
+}
+
+impl Data {
+    /// What is better for so much data.
+    pub(crate) fn for_bytes(bytes: u64) -> Self {
+        match bytes <= COPIED_DATA_BYTES_MAX {
+            true => Self::Copied,
+            false => Self::Mapped,
+        }
+    }
+}
+
+/// An engine for these settings. If the operating system has no room for whole reservations, it
 /// is made with dense ones.
-pub(crate) fn engine(settings: &Settings) -> Result<Engine, HostError> {
+pub(crate) fn engine(settings: &Settings, data: Data) -> Result<Engine, HostError> {
     let cache = match &settings.cache_folder {
         Some(folder) => Some(cache(folder)?),
         None => None,
     };
-    let refused = match Engine::new(&config(settings, settings.dense, cache.clone())) {
+    let refused = match Engine::new(&config(settings, data, settings.dense, cache.clone())) {
         Ok(engine) => return Ok(engine),
         Err(refused) => refused,
     };
     if !settings.dense
-        && let Ok(engine) = Engine::new(&config(settings, true, cache))
+        && let Ok(engine) = Engine::new(&config(settings, data, true, cache))
     {
         tracing::warn!(reason = %refused, "no room for whole reservations: components run with bounds checks");
         return Ok(engine);
@@ -43,7 +66,7 @@ pub(crate) fn engine(settings: &Settings) -> Result<Engine, HostError> {
     })
 }
 
-fn config(settings: &Settings, dense: bool, cache: Option<Cache>) -> Config {
+fn config(settings: &Settings, data: Data, dense: bool, cache: Option<Cache>) -> Config {
     let mut config = Config::new();
     config
         .wasm_component_model(true)
@@ -52,7 +75,7 @@ fn config(settings: &Settings, dense: bool, cache: Option<Cache>) -> Config {
         .max_wasm_stack(settings.stack_bytes_max)
         .wasm_backtrace_max_frames(Some(failures::FRAMES_MAX))
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
-        .memory_init_cow(true)
+        .memory_init_cow(data == Data::Mapped)
         .cache(cache)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(settings)));
     match dense {

@@ -1,4 +1,4 @@
-//! The host: one engine for all components of this process.
+//! The host: the engines for all components of this process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -7,6 +7,7 @@ use kernel::worker::{CodeInfo, InstanceLimits, Start};
 use kernel::{StageAddress, descriptor};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
+use wasmtime::Engine;
 use wasmtime::component::{Component, InstancePre, Linker};
 
 use crate::bindings::router::RouterPre;
@@ -26,20 +27,24 @@ const DIGITS_OF_VERSION: usize = 12;
 /// Compiles components and makes instances of them. There is one in a process.
 pub struct Host {
     settings: Settings,
-    shared: Shared,
-    worker_linker: Arc<Linker<Data>>,
-    router_linker: Arc<Linker<Data>>,
+    /// For components with little data.
+    copying: Pool,
+    /// For the others.
+    mapping: Pool,
     compiler: Compiler,
     /// What is in use, by digest.
     loaded: Mutex<HashMap<String, Weak<WorkerCode>>>,
 }
 
-impl Host {
-    /// Sets up the engine and starts the thread that counts its ticks. The thread ends when the host
-    /// and everything that came from it are gone.
-    pub fn new(settings: Settings) -> Result<Arc<Self>, HostError> {
-        let engine = engine::engine(&settings)?;
-        let ticker = Arc::new(Ticker::start(&engine)?);
+/// An engine, in whose pool instances live, and what their components are linked with.
+struct Pool {
+    shared: Shared,
+    worker_linker: Arc<Linker<Data>>,
+    router_linker: Arc<Linker<Data>>,
+}
+
+impl Pool {
+    fn new(engine: Engine, ticker: &Arc<Ticker>, settings: &Settings) -> Result<Self, HostError> {
         let link = |link: fn(&mut Linker<Data>) -> wasmtime::Result<()>| {
             let mut linker = Linker::new(&engine);
             wasi::add_to_linker(&mut linker)
@@ -50,18 +55,39 @@ impl Host {
                     reason: one_line(&error),
                 })
         };
-        Ok(Arc::new(Self {
+        Ok(Self {
             worker_linker: link(imports::add_to_linker)?,
             router_linker: link(|_| Ok(()))?,
-            compiler: Compiler::new(settings.compiles_max, settings.compile_ms_max),
-            loaded: Mutex::new(HashMap::new()),
             shared: Shared {
                 engine,
-                ticker,
+                ticker: ticker.clone(),
                 stack_bytes_max: settings.stack_bytes_max,
             },
+        })
+    }
+}
+
+impl Host {
+    /// Sets up the engines and starts the thread that counts their ticks. The thread ends when the host
+    /// and everything that came from it are gone.
+    pub fn new(settings: Settings) -> Result<Arc<Self>, HostError> {
+        let copying = engine::engine(&settings, engine::Data::Copied)?;
+        let mapping = engine::engine(&settings, engine::Data::Mapped)?;
+        let ticker = Arc::new(Ticker::start(vec![copying.clone(), mapping.clone()])?);
+        Ok(Arc::new(Self {
+            copying: Pool::new(copying, &ticker, &settings)?,
+            mapping: Pool::new(mapping, &ticker, &settings)?,
+            compiler: Compiler::new(settings.compiles_max, settings.compile_ms_max),
+            loaded: Mutex::new(HashMap::new()),
             settings,
         }))
+    }
+
+    fn pool(&self, data_bytes: u64) -> &Pool {
+        match engine::Data::for_bytes(data_bytes) {
+            engine::Data::Copied => &self.copying,
+            engine::Data::Mapped => &self.mapping,
+        }
     }
 
     /// What it may use up.
@@ -72,14 +98,13 @@ impl Host {
     /// Checks and compiles the component of a worker. It blocks the calling thread, from
     /// milliseconds to many seconds; what is loaded already comes at once.
     pub fn load(&self, bytes: &[u8]) -> Result<Arc<WorkerCode>, LoadError> {
-        check(bytes, World::Worker, &self.settings)?;
+        let pool = self.pool(check(bytes, World::Worker, &self.settings)?);
         let info = info(bytes)?;
         if let Some(code) = self.loaded.lock().get(&info.digest).and_then(Weak::upgrade) {
             return Ok(code);
         }
-        let linker = self.worker_linker.clone();
-        let shared = self.shared.clone();
-        let code = self.compile(bytes, World::Worker, linker, |pre| {
+        let shared = pool.shared.clone();
+        let code = self.compile(bytes, World::Worker, pool, |pre| {
             let code = WorkerCode::new(info, WorkerPre::new(pre).map_err(exports)?, shared);
             match code.make(&first_start(InstanceLimits::default())) {
                 Ok(_) => Ok(code),
@@ -92,12 +117,11 @@ impl Host {
     /// Checks and compiles the component of a router, under the limits that the settings name for
     /// routers. It blocks as [`Host::load`] does.
     pub fn load_router(&self, bytes: &[u8]) -> Result<Arc<Router>, LoadError> {
-        check(bytes, World::Router, &self.settings)?;
+        let pool = self.pool(check(bytes, World::Router, &self.settings)?);
         let info = info(bytes)?;
-        let linker = self.router_linker.clone();
-        let shared = self.shared.clone();
+        let shared = pool.shared.clone();
         let limits = self.settings.router.clone();
-        let router = self.compile(bytes, World::Router, linker, |pre| {
+        let router = self.compile(bytes, World::Router, pool, |pre| {
             let pre = RouterPre::new(pre).map_err(exports)?;
             let router = Router::new(info, pre, shared, limits);
             match router.make() {
@@ -113,10 +137,14 @@ impl Host {
         &self,
         bytes: &[u8],
         world: World,
-        linker: Arc<Linker<Data>>,
+        pool: &Pool,
         finish: impl FnOnce(InstancePre<Data>) -> Result<T, LoadError> + Send + 'static,
     ) -> Result<T, LoadError> {
-        let engine = self.shared.engine.clone();
+        let engine = pool.shared.engine.clone();
+        let linker = match world {
+            World::Worker => pool.worker_linker.clone(),
+            World::Router => pool.router_linker.clone(),
+        };
         let bytes = bytes.to_vec();
         self.compiler.run(move || {
             let component = Component::from_binary(&engine, &bytes)

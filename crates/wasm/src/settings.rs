@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Instances that may be in memory at once.
+    /// Instances that may be in memory at once: so many of components with little data, and as many
+    /// of others.
     pub instances_max: u32,
     /// Memory that any one instance can be given, whatever its own limit says.
     pub memory_bytes_max: usize,

@@ -25,14 +25,14 @@ struct Shared {
 
 impl Ticker {
     /// Starts the thread.
-    pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
+    pub(crate) fn start(engines: Vec<Engine>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let thread = std::thread::Builder::new()
             .name("wasm-ticks".to_owned())
             .stack_size(64 << 10)
             .spawn({
-                let (shared, engine) = (shared.clone(), engine.clone());
-                move || tick(&shared, &engine)
+                let shared = shared.clone();
+                move || tick(&shared, &engines)
             })?;
         Ok(Self {
             shared,
@@ -62,7 +62,7 @@ impl Drop for Ticker {
     }
 }
 
-fn tick(shared: &Shared, engine: &Engine) {
+fn tick(shared: &Shared, engines: &[Engine]) {
     let start = Instant::now();
     let mut counted = 0;
     while !shared.ends.load(Ordering::Relaxed) {
@@ -71,7 +71,9 @@ fn tick(shared: &Shared, engine: &Engine) {
         while counted < due {
             counted += 1;
             shared.now.store(counted, Ordering::Relaxed);
-            engine.increment_epoch();
+            for engine in engines {
+                engine.increment_epoch();
+            }
         }
         let next = Duration::from_micros(TICK.as_micros() as u64 * (counted + 1));
         std::thread::park_timeout(next.saturating_sub(start.elapsed()));
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn ticks_keep_time_and_end() {
-        let ticker = Ticker::start(&Engine::default()).unwrap();
+        let ticker = Ticker::start(vec![Engine::default()]).unwrap();
         let start = Instant::now();
         while ticker.now() < 10 {
             assert!(start.elapsed() < Duration::from_secs(5));

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::BuildError;
 use crate::project::Project;
 
-const WIT: &str = include_str!("../../wit/worker.wit");
+/// The world of workers and that of routers, as authors get them.
+pub const WIT: &str = include_str!("../../wit/worker.wit");
 
 /// The folder `build/entry` of a project. What is in it always fits the program that builds.
 pub(crate) struct Entry {

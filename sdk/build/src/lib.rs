@@ -30,6 +30,7 @@ mod tool;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use entry::WIT;
 pub use error::BuildError;
 pub use kernel::descriptor::{self, Descriptor};
 pub use project::{Language, PROJECT_FILE, Project};

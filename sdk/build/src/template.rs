@@ -36,6 +36,7 @@ const RUST_SDK: &[File] = files!(".":
     "sdk/rust/src/bindings/worker.rs",
     "sdk/rust/src/context.rs",
     "sdk/rust/src/exports.rs",
+    "sdk/rust/src/heap.rs",
     "sdk/rust/src/lib.rs",
     "sdk/rust/src/message.rs",
     "sdk/rust/src/outgoing.rs",

@@ -67,6 +67,12 @@ impl<R: Router> RouterInstance<R> {
     }
 }
 
+/// Says that a type has the exports of a worker, so that they count as used.
+pub const fn is_worker<E: WorkerExports>() {}
+
+/// Says that a type has the exports of a router, so that they count as used.
+pub const fn is_router<E: RouterExports>() {}
+
 /// A failure in words, with its causes.
 fn told<T>(result: Result<T, Failure>) -> Result<T, String> {
     result.map_err(|failure| {

@@ -29,6 +29,9 @@
 
 mod bindings;
 mod context;
+#[cfg(all(target_arch = "wasm32", feature = "heap"))]
+#[allow(unsafe_code)]
+mod heap;
 mod message;
 mod outgoing;
 mod router;

@@ -46,6 +46,10 @@ macro_rules! router {
                 }
             }
 
+            // An editor compiles it for its own machine, where nothing is exported.
+            #[cfg(not(target_arch = "wasm32"))]
+            const _: () = $crate::exports::is_router::<Exported>();
+
             #[cfg(target_arch = "wasm32")]
     $crate::exports::export_router!(Exported with_types_in $crate::exports::router);
         };

@@ -83,6 +83,10 @@ macro_rules! worker {
                 }
             }
 
+            // An editor compiles it for its own machine, where nothing is exported.
+            #[cfg(not(target_arch = "wasm32"))]
+            const _: () = $crate::exports::is_worker::<Exported>();
+
             #[cfg(target_arch = "wasm32")]
     $crate::exports::export_worker!(Exported with_types_in $crate::exports::worker);
         };

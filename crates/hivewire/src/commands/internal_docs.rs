@@ -18,6 +18,7 @@ pub(super) struct InternalDocs {
 enum Page {
     Cli,
     Configuration,
+    Wit,
 }
 
 impl InternalDocs {
@@ -25,6 +26,7 @@ impl InternalDocs {
         let text = match self.page {
             Page::Cli => docs::cli(),
             Page::Configuration => docs::configuration(),
+            Page::Wit => docs::wit(),
         };
         std::io::stdout().write_all(text.as_bytes())?;
         Ok(Exit::Done)

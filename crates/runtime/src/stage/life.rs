@@ -110,10 +110,9 @@ impl Stage {
         let owner = self.owner.lock().clone();
         let cells = self.cells();
         let started = cells.iter().take(eager).chain(&owner);
-        for done in started
-            .map(|cell| cell.ask(Control::Start))
-            .collect::<Vec<_>>()
-        {
+        let started: Vec<_> = started.map(|cell| cell.ask(Control::Start)).collect();
+        // The last one first: by then the others are done, and this task is not woken for each.
+        for done in started.into_iter().rev() {
             wait(done).await.map_err(|failure| DeployError::Start {
                 stage: self.address.clone(),
                 reason: failure_text(&failure),
