@@ -186,13 +186,21 @@ impl Cell {
 
     /// Asks something of the worker; it comes before all messages that wait.
     pub fn control(self: &Arc<Self>, control: Control) {
-        let mut mailbox = self.mailbox.lock();
-        mailbox.push_control(control);
-        let starts = !std::mem::replace(&mut mailbox.active, true);
-        drop(mailbox);
-        if starts {
+        if self.put_control(control) {
             self.activate();
         }
+    }
+
+    /// As [`Cell::control`]; whether the caller has to see to it that an activation runs.
+    pub fn put_control(&self, control: Control) -> bool {
+        let mut mailbox = self.mailbox.lock();
+        mailbox.push_control(control);
+        !std::mem::replace(&mut mailbox.active, true)
+    }
+
+    /// Runs what waits as part of the caller, which is on a turn thread.
+    pub async fn run_here(self: &Arc<Self>) {
+        run::activation(self.clone(), false).await;
     }
 
     /// Starts an activation; the mailbox says already that there is one.

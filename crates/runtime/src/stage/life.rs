@@ -9,6 +9,7 @@ use kernel::worker::{Code, Failure, Incoming, Kind};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
+use super::start::start_all;
 use super::{Counters, Intakes, Rate, Stage, Version};
 use crate::alarm_clock::What;
 use crate::cell::{Cell, Place};
@@ -109,16 +110,12 @@ impl Stage {
         let eager = self.runtime.settings.eager_workers_max as usize;
         let owner = self.owner.lock().clone();
         let cells = self.cells();
-        let started = cells.iter().take(eager).chain(&owner);
-        let started: Vec<_> = started.map(|cell| cell.ask(Control::Start)).collect();
-        // The last one first: by then the others are done, and this task is not woken for each.
-        for done in started.into_iter().rev() {
-            wait(done).await.map_err(|failure| DeployError::Start {
-                stage: self.address.clone(),
-                reason: failure_text(&failure),
-            })?;
-        }
-        Ok(())
+        let eager: Vec<_> = cells.iter().take(eager).chain(&owner).cloned().collect();
+        let started = start_all(eager).await;
+        started.map_err(|failure| DeployError::Start {
+            stage: self.address.clone(),
+            reason: failure_text(&failure),
+        })
     }
 
     /// Brings back timers, pending asks and children from the state.

@@ -5,6 +5,7 @@ mod dispatch;
 mod intake;
 mod life;
 mod rollout;
+mod start;
 mod supervise;
 
 use std::collections::HashMap;

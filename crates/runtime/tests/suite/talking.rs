@@ -1,6 +1,10 @@
 //! Sending, asking, replying, emitting; state and restart.
 
+use std::sync::{Arc, Barrier};
+
+use async_trait::async_trait;
 use kernel::Message;
+use kernel::worker::{Failure, Incoming, Turn, Worker, native};
 use runtime::Delivery;
 
 use crate::rig::*;
@@ -94,4 +98,36 @@ async fn only_the_culprit_of_a_batch_goes_to_the_dead_letters() {
     reasons.sort();
     assert!(reasons[0].contains("poisoned"), "{reasons:?}");
     assert!(reasons[1].contains("panicked: told to"), "{reasons:?}");
+}
+
+/// Blocks its thread at its start until enough others do so, too.
+struct Blocking(Arc<Barrier>);
+
+#[async_trait]
+impl Worker for Blocking {
+    async fn init(&mut self, _args: &[u8], _turn: &mut Turn) -> Result<(), Failure> {
+        self.0.wait();
+        Ok(())
+    }
+
+    async fn receive(&mut self, _message: &Incoming, _turn: &mut Turn) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_starts_slowly_holds_up_no_other() {
+    let rig = Rig::new();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let workers = 2 * (cores + 2);
+    // More must be at it at once than there are threads for turns.
+    let barrier = Arc::new(Barrier::new(workers / 2));
+    let blocking = native("blocking", "1", move |_| Blocking(barrier.clone()));
+    let spec = spec("a/slow")
+        .workers(workers as u32)
+        .delivery(Delivery::Memory);
+    let deployed = tokio::time::timeout(PATIENCE, rig.runtime.deploy(spec, blocking)).await;
+    deployed.expect("they hold each other up").unwrap();
+    let views = rig.runtime.workers(&stage("a/slow"), 0, workers).unwrap();
+    assert_eq!(views.len(), workers);
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::support::{HOST, Running, bodies, code, component, now, text};
 use bytes::Bytes;
-use kernel::worker::{Answer, Code, FailureKind, Incoming, Kind, LogLevel, ReplyTo, Target};
+use kernel::worker::{
+    Answer, Code, FailureKind, Incoming, InstanceLimits, Kind, LogLevel, ReplyTo, Target,
+};
 use kernel::{Headers, Message};
 
 /// A message that asks for an answer at this address.
@@ -144,6 +146,19 @@ fn children_are_started_and_ended() {
     assert_eq!(parent.tell("stop anna").unwrap().children.len(), 1);
     let mut child = Running::start(&*code("parent"), b"anna");
     assert!(child.tell("end").unwrap().ends);
+}
+
+#[test]
+fn the_heap_of_the_sdk_keeps_what_is_put_there() {
+    let limits = InstanceLimits {
+        call_ms_max: 60_000,
+        ..InstanceLimits::default()
+    };
+    let mut heap = Running::start_with(&*code("heap"), b"", limits);
+    for seed in 1..=5 {
+        let effects = heap.handle(&[question(&seed.to_string(), "queue:answers")]);
+        assert_eq!(bodies(&effects.unwrap()), ["20000"]);
+    }
 }
 
 #[test]
