@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kernel::WorkerAddress;
 use kernel::worker::{Failure, FailureKind, Incoming, InstanceLimits, Start, Turn, TurnLimits};
 use wasmtime::ResourceLimiter;
 
@@ -24,7 +25,7 @@ pub(crate) struct Data {
     /// What is needed to answer each message in hand.
     pub(crate) answerable: Vec<Option<Incoming>>,
     /// The address of the worker.
-    pub(crate) address: String,
+    pub(crate) address: WorkerAddress,
     pub(crate) budget: Budget,
     pub(crate) memory: MemoryLimit,
     pub(crate) output: Arc<Output>,
@@ -40,7 +41,7 @@ impl Data {
             turn: Turn::new(Nobody::shared(), TurnLimits::default()),
             in_turn: false,
             answerable: Vec::new(),
-            address: start.address.to_string(),
+            address: start.address.clone(),
             budget: Budget::new(start.limits.clone(), ticker),
             memory: MemoryLimit::new(start.limits.memory_bytes_max),
             output: Arc::new(Output::default()),

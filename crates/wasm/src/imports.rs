@@ -243,6 +243,6 @@ impl surroundings::Host for Data {
 
     fn address(&mut self) -> Result<String> {
         self.budget.host_call()?;
-        Ok(self.address.clone())
+        Ok(self.address.to_string())
     }
 }
