@@ -15,7 +15,6 @@ pub(crate) use self::shared::Shared;
 use crate::control::Control;
 use crate::error::{AskError, DeployError, SendError, StopError};
 use crate::logs::LogReader;
-use crate::outgoing::{LocalTarget, Route};
 use crate::router::Router;
 use crate::settings::Settings;
 use crate::spec::StageSpec;
@@ -388,9 +387,7 @@ impl Sender {
     /// Asks and waits for the answer; see [`Runtime::ask`].
     pub async fn ask(&self, message: Message, timeout: Duration) -> Result<Message, AskError> {
         if let Some(stage) = self.usable() {
-            let to = Route::Local(LocalTarget::Stage(stage.clone()));
-            let address = self.to.clone().into();
-            return self.shared.ask_local(&address, to, message, timeout).await;
+            return self.shared.ask_stage(stage, message, timeout).await;
         }
         self.shared
             .ask(&self.to.clone().into(), message, timeout)

@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +25,11 @@ const LOOK_EVERY_WHEN_IDLE: Duration = Duration::from_millis(50);
 const IDLE_LOOKS: u32 = 200;
 /// How long a spare thread waits for work before it ends.
 const SPARE_IDLE: Duration = Duration::from_secs(10);
+/// How long a thread looks for another turn before it sleeps. Waking it takes as long, and whoever
+/// asks again and again would wait for that each time.
+const LOOK_FOR: Duration = Duration::from_micros(50);
+/// So many looks are about a microsecond.
+const LOOKS_AT_ONCE: u32 = 32;
 /// Room for the stack of a component and of the host around it.
 const STACK_BYTES: usize = 4 << 20;
 
@@ -35,6 +40,8 @@ pub(crate) struct TurnThreads {
 
 struct Shared {
     queue: Mutex<Queue>,
+    /// What waits in the queue, readable without its lock.
+    ready: AtomicUsize,
     filled: Condvar,
     runtime: tokio::runtime::Handle,
     started: Instant,
@@ -48,6 +55,8 @@ struct Shared {
 struct Queue {
     ready: VecDeque<Runnable>,
     idle: usize,
+    /// One of the idle threads looks for work instead of sleeping.
+    is_looked_at: bool,
     stopping: bool,
 }
 
@@ -69,6 +78,7 @@ impl TurnThreads {
     pub fn start(threads_wanted: usize, threads_max: usize) -> Self {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
+            ready: AtomicUsize::new(0),
             filled: Condvar::new(),
             runtime: tokio::runtime::Handle::current(),
             started: Instant::now(),
@@ -121,9 +131,11 @@ impl Shared {
     fn schedule(&self, runnable: Runnable) {
         let mut queue = self.queue.lock();
         queue.ready.push_back(runnable);
-        // A turn thread comes back for the first one itself; waking another would be for nothing.
-        let own = IS_TURN_THREAD.get() && queue.ready.len() == 1;
-        let wake = queue.idle > 0 && !own;
+        self.ready.store(queue.ready.len(), Ordering::Relaxed);
+        // A turn thread comes back for the first one itself, and one that looks finds it; waking
+        // another would be for nothing.
+        let is_taken = IS_TURN_THREAD.get() || queue.is_looked_at;
+        let wake = queue.idle > 0 && !(is_taken && queue.ready.len() == 1);
         drop(queue);
         if wake {
             self.filled.notify_one();
@@ -164,12 +176,23 @@ impl Shared {
 
     fn next(&self, spare: bool) -> Option<Runnable> {
         let mut queue = self.queue.lock();
+        let mut has_looked = false;
         loop {
             if let Some(runnable) = queue.ready.pop_front() {
+                self.ready.store(queue.ready.len(), Ordering::Relaxed);
                 return Some(runnable);
             }
             if queue.stopping {
                 return None;
+            }
+            if !has_looked && !queue.is_looked_at && self.threads_wanted > 1 {
+                queue.is_looked_at = true;
+                drop(queue);
+                self.look();
+                queue = self.queue.lock();
+                queue.is_looked_at = false;
+                has_looked = true;
+                continue;
             }
             queue.idle += 1;
             let timed_out = if spare {
@@ -182,6 +205,21 @@ impl Shared {
             if timed_out && queue.ready.is_empty() {
                 return None;
             }
+        }
+    }
+
+    /// Waits awake for a moment until something is ready.
+    fn look(&self) {
+        let until = Instant::now() + LOOK_FOR;
+        while Instant::now() < until {
+            for _ in 0..LOOKS_AT_ONCE {
+                if self.ready.load(Ordering::Relaxed) > 0 {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+            // Whoever has something to do goes first.
+            thread::yield_now();
         }
     }
 

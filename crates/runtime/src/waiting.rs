@@ -1,13 +1,15 @@
 //! Those who wait in this process for an answer.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
 
 use kernel::worker::Answer;
 use kernel::{Message, Name};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 
 /// Waiters that have an address, by their number.
 #[derive(Default)]
@@ -19,9 +21,50 @@ pub(crate) struct Waiters {
 /// The first part of the name of every queue that stands for a waiter in this process.
 pub(crate) const WAITING: &str = "hivewire.waiting.";
 
+/// How long an asker looks for the answer before it sleeps; waking it would take as long.
+const LOOK_FOR: Duration = Duration::from_micros(30);
+/// So many looks are about a microsecond.
+const LOOKS_AT_ONCE: u32 = 32;
+/// After an answer that took longer, so many askers sleep at once.
+const SLEEPERS: u32 = 64;
+
+/// What is known about the answers of a stage: whether they come so fast that it is better to look
+/// for them than to sleep.
+#[derive(Default)]
+pub(crate) struct Answers {
+    /// So many askers do not look.
+    sleepers: AtomicU32,
+}
+
+impl Answers {
+    /// Looks for an answer for a moment, if that is worth it. Whether it was found.
+    pub fn look_for(&self, is_there: impl Fn() -> bool) -> bool {
+        let sleepers = self.sleepers.load(Ordering::Relaxed);
+        if sleepers > 0 {
+            self.sleepers.store(sleepers - 1, Ordering::Relaxed);
+            return false;
+        }
+        let until = Instant::now() + LOOK_FOR;
+        while Instant::now() < until {
+            for _ in 0..LOOKS_AT_ONCE {
+                if is_there() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            // Whoever has something to do goes first.
+            std::thread::yield_now();
+        }
+        self.sleepers.store(SLEEPERS, Ordering::Relaxed);
+        false
+    }
+}
+
 /// Somebody who waits for one answer.
 pub(crate) struct Waiter {
-    sender: Mutex<Option<oneshot::Sender<Message>>>,
+    slot: Mutex<Slot>,
+    /// Whether the slot has the answer, readable without its lock.
+    is_answered: AtomicBool,
     waiters: Arc<Waiters>,
     /// The process, so that an address never means a waiter of another one.
     process: u64,
@@ -29,24 +72,63 @@ pub(crate) struct Waiter {
     number: AtomicU64,
 }
 
+#[derive(Default)]
+struct Slot {
+    answer: Option<Message>,
+    waker: Option<Waker>,
+}
+
 impl Waiter {
-    pub fn new(waiters: &Arc<Waiters>, process: u64) -> (Arc<Self>, oneshot::Receiver<Message>) {
-        let (sender, receiver) = oneshot::channel();
-        let waiter = Self {
-            sender: Mutex::new(Some(sender)),
+    pub fn new(waiters: &Arc<Waiters>, process: u64) -> Arc<Self> {
+        Arc::new(Self {
+            slot: Mutex::default(),
+            is_answered: AtomicBool::new(false),
             waiters: waiters.clone(),
             process,
             number: AtomicU64::new(0),
-        };
-        (Arc::new(waiter), receiver)
+        })
+    }
+
+    /// Whether the answer is there.
+    pub fn is_answered(&self) -> bool {
+        self.is_answered.load(Ordering::Acquire)
+    }
+
+    /// The answer, if it is there.
+    pub fn take(&self) -> Option<Message> {
+        match self.is_answered() {
+            true => self.slot.lock().answer.take(),
+            false => None,
+        }
+    }
+
+    /// Waits for the answer.
+    pub async fn answered(&self) -> Message {
+        poll_fn(|context| {
+            let mut slot = self.slot.lock();
+            if let Some(answer) = slot.answer.take() {
+                return Poll::Ready(answer);
+            }
+            slot.waker = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
     }
 }
 
 impl Answer for Waiter {
+    /// The first answer counts. One that comes when nobody waits any more came too late, which its
+    /// asker knows.
     fn answer(&self, message: Message) {
-        if let Some(sender) = self.sender.lock().take() {
-            // If nobody waits any more the answer came too late, which its asker knows.
-            let _ = sender.send(message);
+        let mut slot = self.slot.lock();
+        if self.is_answered.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        slot.answer = Some(message);
+        let waker = slot.waker.take();
+        drop(slot);
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 

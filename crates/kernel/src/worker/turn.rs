@@ -155,8 +155,12 @@ pub struct Effects {
 impl Effects {
     /// Whether nothing happens.
     pub fn is_empty(&self) -> bool {
-        self.sends.is_empty()
-            && self.asks.is_empty()
+        self.sends.is_empty() && self.has_only_sends()
+    }
+
+    /// Whether nothing happens but messages sent, emitted and replied.
+    pub fn has_only_sends(&self) -> bool {
+        self.asks.is_empty()
             && self.writes.is_empty()
             && self.timers.is_empty()
             && self.children.is_empty()

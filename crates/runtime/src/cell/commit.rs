@@ -7,7 +7,8 @@ use std::time::Duration;
 use bus::{BusError, Commit, Consumed, Owner, StateWrite, Submitted, Subscription};
 use bytes::{BufMut, Bytes, BytesMut};
 use kernel::worker::{
-    Ask, ChildChange, Effects, Failure, FailureKind, Incoming, Kind, Outgoing, Target, TimerChange,
+    Ask, ChildChange, Effects, Failure, FailureKind, Incoming, Kind, Outgoing, ReplyTo, Target,
+    TimerChange,
 };
 use kernel::{Destination, Headers, Message, Timestamp};
 
@@ -49,8 +50,37 @@ impl Run {
             self.sources.clear();
             return Ok(());
         }
-        let plan = self.plan(scope, effects)?;
-        self.carry_out(scope, plan).await
+        match self.answer_at_once(effects) {
+            None => Ok(()),
+            // What quick turns do not need would make every activation larger.
+            Some(effects) => {
+                let plan = self.plan(scope, effects)?;
+                Box::pin(self.carry_out(scope, plan)).await
+            }
+        }
+    }
+
+    /// If there is nothing to commit but answers to those who wait in this process, they get them.
+    /// Else it gives the effects back.
+    fn answer_at_once(&mut self, mut effects: Effects) -> Option<Effects> {
+        let is_answer = |outgoing: &Outgoing| matches!(outgoing.to, Target::Waiting(_));
+        let extras = self.body.extras.as_ref();
+        let completions = extras.and_then(|extras| extras.completions.as_ref());
+        let is_simple = effects.has_only_sends()
+            && effects.sends.iter().all(is_answer)
+            && self.is_local()
+            && completions.is_none_or(|completions| completions.is_empty());
+        if !is_simple {
+            return Some(effects);
+        }
+        self.incomings.clear();
+        self.sources.clear();
+        for outgoing in effects.sends.drain(..) {
+            if let Target::Waiting(ReplyTo::Waiting(answer)) = outgoing.to {
+                answer.answer(outgoing.message);
+            }
+        }
+        None
     }
 
     /// Commits effects that belong to no message, such as those of `init`.
@@ -62,7 +92,7 @@ impl Run {
         let incomings = std::mem::take(&mut self.incomings);
         let sources = std::mem::take(&mut self.sources);
         let outcome = match self.plan(scope, effects) {
-            Ok(plan) => self.carry_out(scope, plan).await,
+            Ok(plan) => Box::pin(self.carry_out(scope, plan)).await,
             Err(failure) => Err(failure),
         };
         self.incomings = incomings;
@@ -72,8 +102,12 @@ impl Run {
 
     /// Whether nothing has to be done: messages that were never on the bus, and no effects.
     fn is_plain(&self, effects: &Effects) -> bool {
-        effects.is_empty()
-            && self.discarded.is_empty()
+        effects.is_empty() && self.is_local()
+    }
+
+    /// Whether the messages at hand were never on the bus, and nothing waits for them in the state.
+    fn is_local(&self) -> bool {
+        self.discarded.is_empty()
             && self.sources.iter().all(Option::is_none)
             && self.incomings.iter().all(|i| i.kind == Kind::Message)
     }

@@ -141,7 +141,7 @@ pub(super) async fn call<T>(
         return outcome.unwrap_or_else(|panic| Err(panicked(&*panic)));
     }
     let limit = Duration::from_millis(limits.call_ms_max);
-    match tokio::time::timeout(limit, guarded).await {
+    match Box::pin(tokio::time::timeout(limit, guarded)).await {
         Ok(outcome) => outcome.unwrap_or_else(|panic| Err(panicked(&*panic))),
         Err(_) => {
             let reason = format!(

@@ -50,6 +50,22 @@ pub(crate) struct Cell {
     state: AtomicU8,
 }
 
+/// A worker that is active with nothing but this message, and has to be run.
+pub(crate) struct Begun(Arc<Cell>, Envelope);
+
+impl Begun {
+    /// Runs the worker here for one message; what takes longer goes on on the turn threads.
+    pub async fn run(self) {
+        let Self(cell, envelope) = self;
+        let stage = cell.stage.clone();
+        let mut activation = Box::pin(run::activation(cell, Some(envelope), true));
+        let polled = futures_lite::future::poll_once(&mut activation).await;
+        if polled.is_none() {
+            stage.runtime.threads.spawn(activation);
+        }
+    }
+}
+
 /// Which worker it is.
 pub(crate) enum Place {
     /// One of the stage's workers.
@@ -134,23 +150,13 @@ impl Cell {
         }
     }
 
-    #[expect(clippy::result_large_err, reason = "what is refused is given back")]
     /// Puts a message into the mailbox if fewer than `messages_max` wait there.
+    #[expect(clippy::result_large_err, reason = "what is refused is given back")]
     pub fn try_push(
         self: &Arc<Self>,
         envelope: Envelope,
         messages_max: u32,
     ) -> Result<(), Envelope> {
-        if self.try_put(envelope, messages_max)? {
-            self.activate();
-        }
-        Ok(())
-    }
-
-    /// Puts a message into the mailbox if there is room. Whether the caller has to see to it that
-    /// an activation runs.
-    #[expect(clippy::result_large_err, reason = "what is refused is given back")]
-    pub fn try_put(&self, envelope: Envelope, messages_max: u32) -> Result<bool, Envelope> {
         let mut mailbox = self.mailbox.lock();
         if mailbox.len() as u32 >= messages_max {
             return Err(envelope);
@@ -159,29 +165,40 @@ impl Cell {
         self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
         let starts = !mailbox.active && !mailbox.held;
         mailbox.active |= starts;
-        Ok(starts)
+        drop(mailbox);
+        if starts {
+            self.activate();
+        }
+        Ok(())
     }
 
-    /// Runs what waits: on this thread if the worker is known to be quick, so that whoever waits
-    /// for its answer need not wait for a thread as well; otherwise on the turn threads.
-    pub async fn run_for_asker(self: &Arc<Self>) {
+    /// Hands a message to the worker for somebody who waits for its answer. If the worker is known
+    /// to be quick and has nothing else to do, it runs on this thread, so that the asker need not
+    /// wait for another one.
+    #[expect(clippy::result_large_err, reason = "what is refused is given back")]
+    pub fn begin_for_asker(
+        self: &Arc<Self>,
+        envelope: Envelope,
+        messages_max: u32,
+    ) -> Result<Option<Begun>, Envelope> {
         if !self.is_quick() {
-            self.activate();
-            return;
+            self.try_push(envelope, messages_max)?;
+            return Ok(None);
         }
-        let mut activation = Box::pin(run::activation(self.clone(), true));
-        if futures_lite::future::poll_once(&mut activation)
-            .await
-            .is_none()
-        {
-            self.stage.runtime.threads.spawn(activation);
+        let mut mailbox = self.mailbox.lock();
+        if mailbox.active || mailbox.held || mailbox.len() > 0 {
+            drop(mailbox);
+            self.try_push(envelope, messages_max)?;
+            return Ok(None);
         }
+        mailbox.active = true;
+        Ok(Some(Begun(self.clone(), envelope)))
     }
 
     /// Whether a turn has taken some microseconds of late. A component may be stopped only after
     /// its deadline, so it never counts.
     fn is_quick(&self) -> bool {
-        self.room.load(Ordering::Relaxed) >= QUICK_ROOM && self.stage.version().code.info().native
+        self.room.load(Ordering::Relaxed) >= QUICK_ROOM && self.stage.is_native()
     }
 
     /// Asks something of the worker; it comes before all messages that wait.
@@ -200,12 +217,12 @@ impl Cell {
 
     /// Runs what waits as part of the caller, which is on a turn thread.
     pub async fn run_here(self: &Arc<Self>) {
-        run::activation(self.clone(), false).await;
+        run::activation(self.clone(), None, false).await;
     }
 
     /// Starts an activation; the mailbox says already that there is one.
     pub fn activate(self: &Arc<Self>) {
-        let activation = run::activation(self.clone(), false);
+        let activation = run::activation(self.clone(), None, false);
         self.stage.runtime.threads.spawn(activation);
     }
 

@@ -1,5 +1,7 @@
 //! An activation: handles what waits for a worker, batch by batch, until nothing is left.
 
+use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -90,40 +92,80 @@ enum Next {
     Nothing,
 }
 
-/// Everything that waits for the worker. On somebody else's thread it gives way after one batch: then
-/// it has to be taken to the turn threads.
-pub(super) async fn activation(cell: Arc<Cell>, mut is_guest: bool) {
+/// Lists that an activation needs. Threads keep them for the next one, for most activations are short.
+#[derive(Default)]
+struct Lists {
+    batch: Vec<Envelope>,
+    incomings: Vec<Incoming>,
+    sources: Vec<Option<Source>>,
+}
+
+/// Longer lists are not kept.
+const KEPT_MAX: usize = 1_024;
+
+thread_local! {
+    static LISTS: RefCell<Lists> = RefCell::default();
+}
+
+/// Everything that waits for the worker, after the message that was handed over with it if there is
+/// one. On somebody else's thread it gives way after one batch: then it has to be taken to the turn
+/// threads.
+///
+/// It is made for every activation and moved, so it should stay small.
+pub(super) fn activation(
+    cell: Arc<Cell>,
+    first: Option<Envelope>,
+    mut is_guest: bool,
+) -> impl Future<Output = ()> + Send {
     let body = std::mem::take(&mut *cell.body.lock());
+    let lists = LISTS.take();
     let mut run = Run {
         cell,
         body,
         turn: None,
-        incomings: Vec::new(),
-        sources: Vec::new(),
+        incomings: lists.incomings,
+        sources: lists.sources,
         draining: Vec::new(),
         discarded: Vec::new(),
     };
-    let mut batch = Vec::new();
-    let mut slice_began = Instant::now();
-    loop {
-        match run.next(&mut batch) {
-            Next::Control(control) => Box::pin(run.control(control)).await,
-            Next::Batch => {
-                run.cell.set_state(WorkerState::Busy);
-                run.batch(&mut batch).await;
+    let mut batch = lists.batch;
+    batch.extend(first);
+    async move {
+        let mut now = Instant::now();
+        let mut slice_began = now;
+        let mut next = match batch.is_empty() {
+            true => run.next(&mut batch),
+            false => Next::Batch,
+        };
+        loop {
+            match next {
+                Next::Control(control) => Box::pin(run.control(control)).await,
+                Next::Batch => {
+                    run.cell.set_state(WorkerState::Busy);
+                    run.batch(&mut batch, now).await;
+                }
+                Next::Nothing => break,
             }
-            Next::Nothing => return,
-        }
-        if is_guest && run.cell.waiting() > 0 {
-            is_guest = false;
-            futures_lite::future::yield_now().await;
-        }
-        let now = Instant::now();
-        if now - slice_began > SLICE {
-            slice_began = now;
-            if run.cell.stage.runtime.threads.is_contended() {
+            if is_guest && run.cell.waiting() > 0 {
+                is_guest = false;
                 futures_lite::future::yield_now().await;
             }
+            now = Instant::now();
+            if now - slice_began > SLICE {
+                if run.cell.stage.runtime.threads.is_contended() {
+                    futures_lite::future::yield_now().await;
+                    now = Instant::now();
+                }
+                slice_began = now;
+            }
+            next = run.next(&mut batch);
+        }
+        if batch.capacity().max(run.incomings.capacity()) <= KEPT_MAX {
+            LISTS.set(Lists {
+                batch: std::mem::take(&mut batch),
+                incomings: std::mem::take(&mut run.incomings),
+                sources: std::mem::take(&mut run.sources),
+            });
         }
     }
 }
@@ -188,26 +230,25 @@ impl Run {
     }
 
     /// Handles a batch, bucket by bucket if the stage is keyed.
-    async fn batch(&mut self, batch: &mut Vec<Envelope>) {
+    async fn batch(&mut self, batch: &mut Vec<Envelope>, began: Instant) {
         if let Some(extras) = &mut self.body.extras {
             extras.singles = extras.singles.saturating_sub(1);
         }
         let messages = batch.len();
-        let began = Instant::now();
         if self.cell.stage.is_keyed() {
-            batch.sort_by_key(|envelope| envelope.bucket);
+            // The last bucket comes first; within a bucket the order stays.
+            batch.sort_by_key(|envelope| Reverse(envelope.bucket));
         }
-        let mut rest = batch.drain(..).peekable();
-        while let Some(first) = rest.next() {
-            let bucket = first.bucket;
-            self.accept(first);
-            while let Some(envelope) = rest.next_if(|next| next.bucket == bucket) {
+        while let Some(last) = batch.last() {
+            let bucket = last.bucket;
+            let others = batch.iter().rposition(|other| other.bucket != bucket);
+            for envelope in batch.drain(others.map_or(0, |other| other + 1)..) {
                 self.accept(envelope);
             }
             let scope = self.cell.scope(bucket);
             if !self.group(&scope).await {
                 // A failure: what is left waits in its place behind what failed.
-                self.leave(rest);
+                self.leave(batch.drain(..));
                 return;
             }
         }
@@ -261,7 +302,7 @@ impl Run {
     async fn group(&mut self, scope: &Scope) -> bool {
         if self.incomings.is_empty() {
             if !self.discarded.is_empty() {
-                self.commit_or_log(scope).await;
+                Box::pin(self.commit_or_log(scope)).await;
             }
             return true;
         }

@@ -13,8 +13,8 @@ use tokio::sync::{OnceCell, oneshot};
 use super::Shared;
 use crate::error::{AskError, SendError};
 use crate::outgoing::{LocalTarget, Route};
-use crate::stage::NoRoom;
-use crate::waiting::{WAITING, Waiter};
+use crate::stage::{NoRoom, Stage};
+use crate::waiting::{Answers, WAITING, Waiter};
 
 const LOOK: Duration = Duration::from_secs(5);
 const CALL: Duration = Duration::from_secs(10);
@@ -91,39 +91,60 @@ impl Shared {
     }
 
     /// Asks somebody in this process: the answer comes straight back.
-    pub async fn ask_local(
+    async fn ask_local(
         &self,
         to: &Address,
         route: Route,
         message: Message,
         timeout: Duration,
     ) -> Result<Message, AskError> {
-        let (waiter, answer) = Waiter::new(&self.waiters, self.process);
+        match route {
+            Route::Local(LocalTarget::Stage(stage)) => {
+                self.ask_stage(&stage, message, timeout).await
+            }
+            Route::Local(LocalTarget::Cell(cell)) => {
+                let (waiter, incoming) = self.question(message);
+                let sent = cell.stage.dispatch_to(&cell, incoming).await;
+                sent.map_err(|NoRoom { reason, .. }| SendError::NoRoom(reason))?;
+                let answer = wait(&waiter, &cell.stage.answers, timeout).await;
+                answer.ok_or_else(|| AskError::TimedOut {
+                    to: to.clone(),
+                    waited: timeout,
+                })
+            }
+            Route::Local(LocalTarget::Answer(_)) | Route::Gone | Route::Bus(_) => {
+                Err(AskError::NoAnswer { to: to.clone() })
+            }
+        }
+    }
+
+    /// Asks a stage whose messages are in memory.
+    pub async fn ask_stage(
+        &self,
+        stage: &Stage,
+        message: Message,
+        timeout: Duration,
+    ) -> Result<Message, AskError> {
+        let (waiter, incoming) = self.question(message);
+        let sent = stage.dispatch_ask(incoming).await;
+        sent.map_err(|NoRoom { reason, .. }| SendError::NoRoom(reason))?;
+        let answer = wait(&waiter, &stage.answers, timeout).await;
+        answer.ok_or_else(|| AskError::TimedOut {
+            to: stage.address.clone().into(),
+            waited: timeout,
+        })
+    }
+
+    /// A message, and the one who waits for its answer.
+    fn question(&self, message: Message) -> (Arc<Waiter>, Incoming) {
+        let waiter = Waiter::new(&self.waiters, self.process);
         let incoming = Incoming {
             message,
             kind: Kind::Message,
             reply_to: ReplyTo::Waiting(waiter.clone()),
             tries: 0,
         };
-        let sent = match route {
-            Route::Local(LocalTarget::Stage(stage)) => stage.dispatch_ask(incoming).await,
-            Route::Local(LocalTarget::Cell(cell)) => cell.stage.dispatch_to(&cell, incoming).await,
-            Route::Local(LocalTarget::Answer(_)) | Route::Gone | Route::Bus(_) => {
-                return Err(AskError::NoAnswer { to: to.clone() });
-            }
-        };
-        sent.map_err(|NoRoom { reason, .. }| SendError::NoRoom(reason))?;
-        // The waiter is kept: whoever has only its address may answer until the time is up.
-        let answered = tokio::time::timeout(timeout, answer).await;
-        drop(waiter);
-        match answered {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) => Err(AskError::NoAnswer { to: to.clone() }),
-            Err(_) => Err(AskError::TimedOut {
-                to: to.clone(),
-                waited: timeout,
-            }),
-        }
+        (waiter, incoming)
     }
 
     /// Asks over the bus: the answer comes to a queue of this process.
@@ -188,6 +209,17 @@ impl Shared {
         self.replies.listening.get_or_init(listen).await;
         queue
     }
+}
+
+/// Waits for an answer. The waiter is kept until then: whoever has only its address may answer.
+async fn wait(waiter: &Waiter, answers: &Answers, timeout: Duration) -> Option<Message> {
+    if let Some(answer) = waiter.take() {
+        return Some(answer);
+    }
+    if answers.look_for(|| waiter.is_answered()) {
+        return waiter.take();
+    }
+    tokio::time::timeout(timeout, waiter.answered()).await.ok()
 }
 
 /// Hands answers to those who wait for them. One that nobody waits for any more came too late.

@@ -49,15 +49,18 @@ impl Workers for Candidates<'_> {
 impl Stage {
     /// Hands a message to a worker that has room, without waiting.
     pub fn try_dispatch(&self, incoming: Incoming) -> Result<(), Refused> {
-        if let Some(cell) = self.try_put(incoming)? {
-            cell.activate();
-        }
-        Ok(())
+        self.try_place(incoming, Cell::try_push)
     }
 
-    /// Puts a message into the mailbox of a worker that has room. If the worker has to be woken it
-    /// is given to the caller, who sees to that.
-    fn try_put(&self, incoming: Incoming) -> Result<Option<Arc<Cell>>, Refused> {
+    /// Finds the worker for a message and hands it over with `place`.
+    fn try_place<T>(
+        &self,
+        incoming: Incoming,
+        place: impl FnOnce(&Arc<Cell>, Envelope, u32) -> Result<T, Envelope>,
+    ) -> Result<T, Refused> {
+        let put = |cell: &Arc<Cell>, envelope: Envelope, max: u32| {
+            place(cell, envelope, max).map_err(|envelope| Refused::Full(envelope.incoming))
+        };
         let max = self.mailbox_messages_max();
         if self.moving.load(Ordering::SeqCst) {
             return Err(Refused::Full(incoming));
@@ -133,9 +136,9 @@ impl Stage {
 
     /// Like [`Stage::dispatch`], for somebody who waits for the answer.
     pub async fn dispatch_ask(&self, incoming: Incoming) -> Result<(), NoRoom> {
-        match self.try_put(incoming) {
-            Ok(Some(cell)) => {
-                cell.run_for_asker().await;
+        match self.try_place(incoming, Cell::begin_for_asker) {
+            Ok(Some(begun)) => {
+                begun.run().await;
                 Ok(())
             }
             Ok(None) => Ok(()),
@@ -181,15 +184,6 @@ impl Stage {
                 return Err(NoRoom { incoming, reason });
             }
         }
-    }
-}
-
-/// Puts a message into a mailbox; gives the worker if it has to be woken.
-fn put(cell: &Arc<Cell>, envelope: Envelope, max: u32) -> Result<Option<Arc<Cell>>, Refused> {
-    match cell.try_put(envelope, max) {
-        Ok(true) => Ok(Some(cell.clone())),
-        Ok(false) => Ok(None),
-        Err(envelope) => Err(Refused::Full(envelope.incoming)),
     }
 }
 

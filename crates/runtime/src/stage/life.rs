@@ -27,6 +27,7 @@ use crate::store::Store;
 use crate::supervision::Supervisor;
 use crate::table::Table;
 use crate::views::StageState;
+use crate::waiting::Answers;
 
 /// How many pending asks, timers or children are read at once.
 const RESTORE_PAIRS: usize = 1_000;
@@ -77,6 +78,7 @@ impl Stage {
             counters: Counters::default(),
             supervisor: Mutex::new(Supervisor::new(spec.supervision.clone())),
             room: event_listener::Event::new(),
+            answers: Answers::default(),
             last_failures: Mutex::default(),
             children: Mutex::default(),
             cells: RwLock::default(),

@@ -28,6 +28,7 @@ use crate::store::Store;
 use crate::supervision::Supervisor;
 use crate::table::Table;
 use crate::views::{StageState, StageView};
+use crate::waiting::Answers;
 
 pub(crate) use self::intake::Intakes;
 
@@ -59,6 +60,8 @@ pub(crate) struct Stage {
     pub supervisor: Mutex<Supervisor>,
     /// There is room in a mailbox again.
     pub room: event_listener::Event,
+    /// How fast its answers come.
+    pub answers: Answers,
     /// Why workers failed last, by their number.
     pub last_failures: Mutex<HashMap<u32, String>>,
     /// Children by their parent's number and their name.
@@ -113,6 +116,11 @@ impl Stage {
 
     pub fn is_memory(&self) -> bool {
         self.delivery == Delivery::Memory
+    }
+
+    /// Whether its code is linked into this program, which is then trusted.
+    pub fn is_native(&self) -> bool {
+        self.version.read().code.info().native
     }
 
     pub fn version(&self) -> Arc<Version> {
