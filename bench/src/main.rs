@@ -8,7 +8,12 @@ use clap::Parser;
 use hivewire_bench::cases::{self, Case, Effort, Measurement, Side, Systems};
 use hivewire_bench::report::{self, Line, Machine};
 use hivewire_bench::workers::probe::Probe;
+use mimalloc::MiMalloc;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+// The one of Hivewire's binary, for all who are measured in this process.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Compares Hivewire with other brokers on this machine.
 ///

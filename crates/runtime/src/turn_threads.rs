@@ -25,9 +25,10 @@ const LOOK_EVERY_WHEN_IDLE: Duration = Duration::from_millis(50);
 const IDLE_LOOKS: u32 = 200;
 /// How long a spare thread waits for work before it ends.
 const SPARE_IDLE: Duration = Duration::from_secs(10);
-/// How long a thread looks for another turn before it sleeps. Waking it takes as long, and whoever
-/// asks again and again would wait for that each time.
-const LOOK_FOR: Duration = Duration::from_micros(50);
+/// How long a thread that gave an answer looks for another turn before it sleeps. Waking it takes as
+/// long, and whoever asks again and again would wait for that each time. Others sleep at once: what
+/// comes until they wake is one batch.
+const LOOK_FOR: Duration = Duration::from_micros(20);
 /// So many looks are about a microsecond.
 const LOOKS_AT_ONCE: u32 = 32;
 /// Room for the stack of a component and of the host around it.
@@ -71,6 +72,13 @@ struct Seat {
 thread_local! {
     /// Whether this is a turn thread: it takes the next turn itself once this one is over.
     static IS_TURN_THREAD: Cell<bool> = const { Cell::new(false) };
+    /// Whether the next turn may come at once: somebody got an answer, and may ask again.
+    static HAS_ANSWERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says on a turn thread that somebody got an answer.
+pub(crate) fn note_answer() {
+    HAS_ANSWERED.set(true);
 }
 
 impl TurnThreads {
@@ -176,7 +184,7 @@ impl Shared {
 
     fn next(&self, spare: bool) -> Option<Runnable> {
         let mut queue = self.queue.lock();
-        let mut has_looked = false;
+        let mut looks = HAS_ANSWERED.take() && self.threads_wanted > 1;
         loop {
             if let Some(runnable) = queue.ready.pop_front() {
                 self.ready.store(queue.ready.len(), Ordering::Relaxed);
@@ -185,13 +193,12 @@ impl Shared {
             if queue.stopping {
                 return None;
             }
-            if !has_looked && !queue.is_looked_at && self.threads_wanted > 1 {
+            if std::mem::take(&mut looks) && !queue.is_looked_at {
                 queue.is_looked_at = true;
                 drop(queue);
                 self.look();
                 queue = self.queue.lock();
                 queue.is_looked_at = false;
-                has_looked = true;
                 continue;
             }
             queue.idle += 1;
@@ -218,8 +225,6 @@ impl Shared {
                 }
                 std::hint::spin_loop();
             }
-            // Whoever has something to do goes first.
-            thread::yield_now();
         }
     }
 

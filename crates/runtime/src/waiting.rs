@@ -22,7 +22,7 @@ pub(crate) struct Waiters {
 pub(crate) const WAITING: &str = "hivewire.waiting.";
 
 /// How long an asker looks for the answer before it sleeps; waking it would take as long.
-const LOOK_FOR: Duration = Duration::from_micros(30);
+const LOOK_FOR: Duration = Duration::from_micros(20);
 /// So many looks are about a microsecond.
 const LOOKS_AT_ONCE: u32 = 32;
 /// After an answer that took longer, so many askers sleep at once.
@@ -52,8 +52,6 @@ impl Answers {
                 }
                 std::hint::spin_loop();
             }
-            // Whoever has something to do goes first.
-            std::thread::yield_now();
         }
         self.sleepers.store(SLEEPERS, Ordering::Relaxed);
         false

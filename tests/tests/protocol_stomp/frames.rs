@@ -70,7 +70,6 @@ fn what_goes_in_comes_out() {
 #[test]
 fn line_ends_and_escapes_depend_on_the_version() {
     let hive = Hive::start().unwrap();
-    let odd = "SEND\ndestination:/queue/odd\nodd:a\\nb\\cc\\\\d\n\n\0";
     for (version, comes_back) in [
         // 1.0 knows no escapes: the bytes are the value.
         ("1.0", "odd:a\\nb\\cc\\\\d"),
@@ -78,8 +77,12 @@ fn line_ends_and_escapes_depend_on_the_version() {
         ("1.2", "odd:a\\nb\\cc\\\\d"),
     ] {
         let mut wire = Wire::connected_with(&hive, version);
-        wire.send("SUBSCRIBE\nid:1\ndestination:/queue/odd\n\n\0");
-        wire.send(odd);
+        wire.send(format!(
+            "SUBSCRIBE\nid:1\ndestination:/queue/odd-{version}\n\n\0"
+        ));
+        wire.send(format!(
+            "SEND\ndestination:/queue/odd-{version}\nodd:a\\nb\\cc\\\\d\n\n\0"
+        ));
         let frame = wire.frame();
         assert!(frame.contains(&format!("\n{comes_back}\n")), "{frame:?}");
     }

@@ -17,6 +17,7 @@ use crate::alarm_clock::What;
 use crate::mailbox::Source;
 use crate::outgoing::{Local, LocalTarget, Route, answer_of};
 use crate::scope::{Scope, keys};
+use crate::turn_threads;
 
 /// How long to wait before a commit that found no room is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
@@ -78,6 +79,7 @@ impl Run {
         for outgoing in effects.sends.drain(..) {
             if let Target::Waiting(ReplyTo::Waiting(answer)) = outgoing.to {
                 answer.answer(outgoing.message);
+                turn_threads::note_answer();
             }
         }
         None
