@@ -70,6 +70,16 @@ pub fn token_path(folder: &Path) -> PathBuf {
     folder.join("token")
 }
 
+/// The data folder of this name that has a token: here, or in the nearest folder above. If there is
+/// none, the one here.
+pub fn find(folder: &Path) -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    here.ancestors()
+        .map(|above| above.join(folder))
+        .find(|candidate| token_path(candidate).is_file())
+        .unwrap_or_else(|| folder.to_path_buf())
+}
+
 /// Makes the folder if it is not there, and takes its journal for this process alone.
 pub fn open(folder: &Path) -> Result<DiskStorage, DataError> {
     make(folder)?;

@@ -194,6 +194,20 @@ fn errors_say_what_to_do() {
 }
 
 #[test]
+fn the_token_is_found_from_folders_below() {
+    let hive = Hive::start();
+    let below = hive.data().with_file_name("project").join("src");
+    std::fs::create_dir_all(&below).unwrap();
+    let found = hive.command(&["queues"]).current_dir(&below).output();
+    let found = found.unwrap();
+    assert!(found.status.success(), "{}", stderr(&found));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let not_found = hive.command(&["queues"]).current_dir(&elsewhere).output();
+    let not_found = stderr(&not_found.unwrap());
+    assert!(not_found.contains("needs a token"), "{not_found}");
+}
+
+#[test]
 fn nobody_reading_the_output_is_no_error() {
     let hive = Hive::start();
     let many: Vec<String> = (0..2_000)

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use kernel::worker::{Failure, FailureKind, Host, LogLevel, Ticket};
+use kernel::worker::{Failure, Host, LogLevel, Ticket};
 use kernel::{Address, Timestamp};
 
 use crate::cell::Cell;
 use crate::runtime::Shared;
-use crate::scope::keys;
 
 /// The surroundings of a trial.
 pub(crate) struct DryHost {
@@ -29,8 +28,7 @@ impl DryHost {
 impl Host for DryHost {
     async fn state(&self, key: &[u8]) -> Result<Option<Bytes>, Failure> {
         let store = &self.cell.stage.store;
-        let value = store.get(&self.cell.scope(0), &keys::user(key)).await;
-        value.map_err(|error| Failure::of(FailureKind::Host, error.to_string()))
+        store.value(&self.cell.scope(0), key).await
     }
 
     async fn scan(
@@ -39,14 +37,8 @@ impl Host for DryHost {
         after: Option<&[u8]>,
         pairs_max: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, Failure> {
-        let after = after.map(keys::user);
-        let store = &self.cell.stage.store;
-        let scope = self.cell.scope(0);
-        let found = store
-            .scan(&scope, &keys::user(prefix), after.as_deref(), pairs_max)
-            .await
-            .map_err(|error| Failure::of(FailureKind::Host, error.to_string()))?;
-        Ok(found.into_iter().map(|(k, v)| (k.slice(1..), v)).collect())
+        let (store, scope) = (&self.cell.stage.store, self.cell.scope(0));
+        store.values(&scope, prefix, after, pairs_max).await
     }
 
     fn may_send(&self, _to: &Address) -> Result<(), Failure> {

@@ -9,10 +9,11 @@ use std::time::Duration;
 use bus::{Bus, BusError, StateWrite};
 use bytes::Bytes;
 use kernel::StageAddress;
+use kernel::worker::{Failure, FailureKind};
 use parking_lot::Mutex;
 
 use self::pairs::Pairs;
-use crate::scope::Scope;
+use crate::scope::{Scope, keys};
 
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -60,6 +61,27 @@ impl Store {
         }
     }
 
+    /// The value that a worker gave to a key.
+    pub async fn value(&self, scope: &Scope, key: &[u8]) -> Result<Option<Bytes>, Failure> {
+        let value = self.get(scope, &keys::user(key)).await;
+        value.map_err(host_failure)
+    }
+
+    /// What a worker keeps under keys that begin with `prefix`.
+    pub async fn values(
+        &self,
+        scope: &Scope,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        pairs_max: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, Failure> {
+        let (prefix, after) = (keys::user(prefix), after.map(keys::user));
+        let found = self.scan(scope, &prefix, after.as_deref(), pairs_max).await;
+        let without_prefix = |(key, value): (Bytes, Bytes)| (key.slice(1..), value);
+        let found = found.map_err(host_failure)?.into_iter();
+        Ok(found.map(without_prefix).collect())
+    }
+
     /// Writes to memory at once. What is on the bus is written by a commit.
     pub fn write_memory(&self, scope: &Scope, writes: Vec<StateWrite>) {
         let Self::Memory(scopes) = self else {
@@ -84,6 +106,11 @@ impl Store {
     pub fn is_memory(&self) -> bool {
         matches!(self, Self::Memory(_))
     }
+}
+
+/// The bus failed, not the worker.
+pub(crate) fn host_failure(error: BusError) -> Failure {
+    Failure::of(FailureKind::Host, error.to_string())
 }
 
 /// A scan of the bus that keeps to a prefix.

@@ -26,6 +26,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::client::Client;
 use crate::config::{Config, Overrides};
+use crate::data_folder;
 use crate::exit::{Exit, is_broken_pipe};
 use crate::logging::{self, LogFormat};
 
@@ -63,7 +64,7 @@ struct Global {
         hide_env_values = true
     )]
     token: Option<String>,
-    /// The data folder, with the journal and the token [default: that of ./hivewire.toml, or ./hivewire-data]
+    /// The data folder, with the journal and the token [default: that of ./hivewire.toml, or hivewire-data here; for its token also in folders above]
     #[arg(long, global = true, value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// What to log to standard error, such as `debug` or `warn,broker=debug`
@@ -86,7 +87,7 @@ impl Global {
         let data = match (&self.data, &self.token) {
             (Some(data), _) => data.clone(),
             (None, Some(_)) => PathBuf::new(),
-            (None, None) => Config::load(None, &Overrides::default())?.data,
+            (None, None) => data_folder::find(&Config::load(None, &Overrides::default())?.data),
         };
         Ok(Client::new(&self.server, self.token.as_deref(), &data)?)
     }

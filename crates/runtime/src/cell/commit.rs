@@ -320,7 +320,7 @@ impl Run {
             });
         }
         let raised = stage.runtime.bus.raise_epoch(&bucket, timeout).await;
-        let epoch = raised.map_err(super::host::host_failure)?;
+        let epoch = raised.map_err(crate::store::host_failure)?;
         self.body.extras().epochs.insert(scope.clone(), epoch);
         Ok(Owner { bucket, epoch })
     }

@@ -8,11 +8,11 @@ use bus::{Commit, StateWrite};
 use bytes::Bytes;
 use kernel::worker::{Failure, FailureKind};
 
-use super::host::host_failure;
 use super::run::{Probation, Run};
 use crate::control::{Control, Done};
 use crate::scope::Scope;
 use crate::stage::Version;
+use crate::store::host_failure;
 use crate::views::WorkerState;
 
 /// How many keys are removed in one commit when the state is cleared.

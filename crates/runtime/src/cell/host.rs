@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bus::BusError;
 use bytes::Bytes;
 use futures_lite::FutureExt;
 use kernel::worker::{Failure, FailureKind, Host, InstanceLimits, LogLevel, Ticket};
 use kernel::{Address, Grant, Timestamp};
 
 use super::Cell;
-use crate::scope::{Scope, keys};
+use crate::scope::Scope;
 use crate::stage::Version;
 use crate::waiting::WAITING;
 
@@ -52,9 +51,7 @@ impl CellHost {
 #[async_trait]
 impl Host for CellHost {
     async fn state(&self, key: &[u8]) -> Result<Option<Bytes>, Failure> {
-        let store = &self.cell.stage.store;
-        let value = store.get(&self.scope, &keys::user(key)).await;
-        value.map_err(host_failure)
+        self.cell.stage.store.value(&self.scope, key).await
     }
 
     async fn scan(
@@ -63,19 +60,8 @@ impl Host for CellHost {
         after: Option<&[u8]>,
         pairs_max: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, Failure> {
-        let after = after.map(keys::user);
         let store = &self.cell.stage.store;
-        let found = store
-            .scan(
-                &self.scope,
-                &keys::user(prefix),
-                after.as_deref(),
-                pairs_max,
-            )
-            .await
-            .map_err(host_failure)?;
-        let without_prefix = |(key, value): (Bytes, Bytes)| (key.slice(1..), value);
-        Ok(found.into_iter().map(without_prefix).collect())
+        store.values(&self.scope, prefix, after, pairs_max).await
     }
 
     fn may_send(&self, to: &Address) -> Result<(), Failure> {
@@ -123,10 +109,6 @@ impl Cell {
         let now = self.stage.runtime.clock.now();
         self.stage.log.push(&self.address(), level, line, now);
     }
-}
-
-pub(super) fn host_failure(error: BusError) -> Failure {
-    Failure::of(FailureKind::Host, error.to_string())
 }
 
 /// Calls a worker: a panic is a failure like any other, and what waits has a deadline. What blocks

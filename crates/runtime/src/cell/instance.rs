@@ -11,6 +11,7 @@ use super::host;
 use super::run::Run;
 use crate::scope::keys;
 use crate::stage::Version;
+use crate::store::host_failure;
 
 impl Run {
     /// Gives the worker an instance with what was last saved.
@@ -62,7 +63,7 @@ impl Run {
         }
         let store = &self.cell.stage.store;
         let saved = store.get(&self.own_scope(), keys::SNAPSHOT).await;
-        Ok(saved.map_err(host::host_failure)?.unwrap_or_default())
+        Ok(saved.map_err(host_failure)?.unwrap_or_default())
     }
 
     /// What the present instance would hand over.
