@@ -66,10 +66,13 @@ impl Mailbox {
         control
     }
 
-    /// Moves up to `messages_max` messages into `batch`.
-    pub fn take_batch(&mut self, messages_max: usize, batch: &mut Vec<Envelope>) {
-        let count = messages_max.min(self.messages.len());
-        batch.extend(self.messages.drain(..count));
+    /// Moves up to `messages_max` messages into `batch`, which is empty. All of them are as cheap as
+    /// one: whoever sends meanwhile waits for this.
+    pub fn take_batch(&mut self, messages_max: usize, batch: &mut VecDeque<Envelope>) {
+        match self.messages.len() <= messages_max {
+            true => std::mem::swap(&mut self.messages, batch),
+            false => batch.extend(self.messages.drain(..messages_max)),
+        }
     }
 
     /// Gives back memory: what one rush needed should not be kept by a million idle workers.
@@ -78,8 +81,8 @@ impl Mailbox {
     }
 
     /// Puts messages back to the front, in their order.
-    pub fn put_back(&mut self, batch: Vec<Envelope>) {
-        for envelope in batch.into_iter().rev() {
+    pub fn put_back(&mut self, batch: impl DoubleEndedIterator<Item = Envelope>) {
+        for envelope in batch.rev() {
             self.messages.push_front(envelope);
         }
     }

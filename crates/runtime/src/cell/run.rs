@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ enum Next {
 /// Lists that an activation needs. Threads keep them for the next one, for most activations are short.
 #[derive(Default)]
 struct Lists {
-    batch: Vec<Envelope>,
+    batch: VecDeque<Envelope>,
     incomings: Vec<Incoming>,
     sources: Vec<Option<Source>>,
 }
@@ -173,7 +173,7 @@ pub(super) fn activation(
 impl Run {
     /// What to do next. If that is nothing the activation is over: the body is back in the cell
     /// before anybody can start another one.
-    fn next(&mut self, batch: &mut Vec<Envelope>) -> Next {
+    fn next(&mut self, batch: &mut VecDeque<Envelope>) -> Next {
         let cell = self.cell.clone();
         let mut mailbox = cell.mailbox.lock();
         if let Some(control) = mailbox.take_control() {
@@ -230,16 +230,17 @@ impl Run {
     }
 
     /// Handles a batch, bucket by bucket if the stage is keyed.
-    async fn batch(&mut self, batch: &mut Vec<Envelope>, began: Instant) {
+    async fn batch(&mut self, batch: &mut VecDeque<Envelope>, began: Instant) {
         if let Some(extras) = &mut self.body.extras {
             extras.singles = extras.singles.saturating_sub(1);
         }
         let messages = batch.len();
         if self.cell.stage.is_keyed() {
             // The last bucket comes first; within a bucket the order stays.
+            let batch = batch.make_contiguous();
             batch.sort_by_key(|envelope| Reverse(envelope.bucket));
         }
-        while let Some(last) = batch.last() {
+        while let Some(last) = batch.back() {
             let bucket = last.bucket;
             let others = batch.iter().rposition(|other| other.bucket != bucket);
             for envelope in batch.drain(others.map_or(0, |other| other + 1)..) {
@@ -263,10 +264,10 @@ impl Run {
         }
         let failed = self.put_back_count();
         let mut mailbox = self.cell.mailbox.lock();
-        let mut front = Vec::new();
+        let mut front = VecDeque::new();
         mailbox.take_batch(failed, &mut front);
-        mailbox.put_back(rest);
-        mailbox.put_back(front);
+        mailbox.put_back(rest.into_iter());
+        mailbox.put_back(front.into_iter());
         self.cell
             .waiting
             .store(mailbox.len() as u32, Ordering::Relaxed);
@@ -382,7 +383,7 @@ impl Run {
             .collect();
         let count = envelopes.len();
         let mut mailbox = self.cell.mailbox.lock();
-        mailbox.put_back(envelopes);
+        mailbox.put_back(envelopes.into_iter());
         self.cell
             .waiting
             .store(mailbox.len() as u32, Ordering::Relaxed);
