@@ -8,7 +8,6 @@ use kernel::worker::{Answer, Incoming, ReplyTo};
 use kernel::{Address, Destination, Message, Name};
 
 use crate::cell::Cell;
-use crate::mailbox::Envelope;
 use crate::runtime::Shared;
 use crate::stage::{NoRoom, Stage};
 
@@ -116,17 +115,6 @@ impl Local {
             shared
                 .bury(&queue, incoming.message, &reason, incoming.tries)
                 .await;
-        }
-    }
-}
-
-impl Envelope {
-    /// A message from within this process.
-    pub fn local(incoming: Incoming, bucket: u32) -> Self {
-        Self {
-            incoming,
-            source: None,
-            bucket,
         }
     }
 }

@@ -377,11 +377,18 @@ pub struct Sender {
 impl Sender {
     /// Sends a message; see [`Runtime::send`].
     pub async fn send(&self, message: Message) -> Result<(), SendError> {
-        if let Some(stage) = self.usable() {
-            let sent = stage.dispatch(Incoming::new(message)).await;
-            return sent.map_err(|NoRoom { reason, .. }| SendError::NoRoom(reason));
+        let Some(stage) = self.usable() else {
+            let to = self.to.clone().into();
+            return Box::pin(self.shared.send(&to, message)).await;
+        };
+        match stage.try_dispatch(Incoming::new(message)) {
+            Ok(()) => Ok(()),
+            // Almost always there is room; this would make every send larger.
+            Err(refused) => {
+                let sent = Box::pin(stage.dispatch_refused(refused)).await;
+                sent.map_err(|NoRoom { reason, .. }| SendError::NoRoom(reason))
+            }
         }
-        self.shared.send(&self.to.clone().into(), message).await
     }
 
     /// Asks and waits for the answer; see [`Runtime::ask`].
@@ -389,9 +396,8 @@ impl Sender {
         if let Some(stage) = self.usable() {
             return self.shared.ask_stage(stage, message, timeout).await;
         }
-        self.shared
-            .ask(&self.to.clone().into(), message, timeout)
-            .await
+        let to = self.to.clone().into();
+        Box::pin(self.shared.ask(&to, message, timeout)).await
     }
 
     /// The stage, if messages go straight to it and it has not been replaced by another.

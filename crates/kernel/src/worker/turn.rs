@@ -170,6 +170,9 @@ impl Effects {
     /// Forgets everything and keeps the memory for the next turn.
     pub fn clear(&mut self) {
         self.sends.clear();
+        if self.has_only_sends() {
+            return;
+        }
         self.asks.clear();
         self.writes.clear();
         self.timers.clear();
@@ -180,7 +183,7 @@ impl Effects {
 
 /// A turn in progress: what the worker has done so far, and what it can look at.
 pub struct Turn {
-    effects: Effects,
+    effects: Box<Effects>,
     host: Arc<dyn Host>,
     limits: TurnLimits,
     bytes: usize,
@@ -189,8 +192,13 @@ pub struct Turn {
 impl Turn {
     /// A turn in which nothing has happened yet.
     pub fn new(host: Arc<dyn Host>, limits: TurnLimits) -> Self {
+        Self::with_memory(host, limits, Box::default())
+    }
+
+    /// As [`Turn::new`], with the memory of effects that were dealt with and cleared.
+    pub fn with_memory(host: Arc<dyn Host>, limits: TurnLimits, effects: Box<Effects>) -> Self {
         Self {
-            effects: Effects::default(),
+            effects,
             host,
             limits,
             bytes: 0,
@@ -205,7 +213,28 @@ impl Turn {
     /// What happened, to be committed; the turn is as new afterwards.
     pub fn take_effects(&mut self) -> Effects {
         self.bytes = 0;
-        std::mem::take(&mut self.effects)
+        std::mem::take(&mut *self.effects)
+    }
+
+    /// The answers to those who wait in this process, if nothing else happened; the turn is as new
+    /// once they are taken.
+    pub fn take_answers(&mut self) -> Option<impl Iterator<Item = (ReplyTo, Message)>> {
+        let is_answer = |outgoing: &Outgoing| matches!(outgoing.to, Target::Waiting(_));
+        if !self.effects.has_only_sends() || !self.effects.sends.iter().all(is_answer) {
+            return None;
+        }
+        self.bytes = 0;
+        let sends = self.effects.sends.drain(..);
+        Some(sends.filter_map(|outgoing| match outgoing.to {
+            Target::Waiting(to) => Some((to, outgoing.message)),
+            Target::Address(_) | Target::Output(_) => None,
+        }))
+    }
+
+    /// Undoes everything and gives the memory, for the next turn.
+    pub fn into_memory(mut self) -> Box<Effects> {
+        self.clear();
+        self.effects
     }
 
     /// Undoes everything.

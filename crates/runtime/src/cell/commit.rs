@@ -8,7 +8,7 @@ use bus::{BusError, Commit, Consumed, Owner, StateWrite, Submitted, Subscription
 use bytes::{BufMut, Bytes, BytesMut};
 use kernel::worker::{
     Ask, ChildChange, Effects, Failure, FailureKind, Incoming, Kind, Outgoing, ReplyTo, Target,
-    TimerChange,
+    TimerChange, Turn,
 };
 use kernel::{Destination, Headers, Message, Timestamp};
 
@@ -43,46 +43,40 @@ impl Run {
     /// Commits the turn with the messages at hand. Afterwards they are done; after a failure they
     /// are still at hand, unless they belong to somebody else by now.
     pub async fn commit(&mut self, scope: &Scope) -> Result<(), Failure> {
-        let mut turn = self.take_turn(scope);
-        let effects = turn.take_effects();
-        self.put_turn(scope, turn);
-        if self.is_plain(&effects) {
-            self.incomings.clear();
-            self.sources.clear();
+        if self.is_local() && self.turn(scope).effects().is_empty() {
+            self.desk.incomings.clear();
             return Ok(());
         }
-        match self.answer_at_once(effects) {
-            None => Ok(()),
-            // What quick turns do not need would make every activation larger.
-            Some(effects) => {
-                let plan = self.plan(scope, effects)?;
-                Box::pin(self.carry_out(scope, plan)).await
-            }
+        if self.answer_at_once(scope) {
+            return Ok(());
         }
+        let effects = self.turn(scope).take_effects();
+        // What quick turns do not need would make every activation larger.
+        let plan = self.plan(scope, effects)?;
+        Box::pin(self.carry_out(scope, plan)).await
     }
 
     /// If there is nothing to commit but answers to those who wait in this process, they get them.
-    /// Else it gives the effects back.
-    fn answer_at_once(&mut self, mut effects: Effects) -> Option<Effects> {
-        let is_answer = |outgoing: &Outgoing| matches!(outgoing.to, Target::Waiting(_));
+    fn answer_at_once(&mut self, scope: &Scope) -> bool {
         let extras = self.body.extras.as_ref();
         let completions = extras.and_then(|extras| extras.completions.as_ref());
-        let is_simple = effects.has_only_sends()
-            && effects.sends.iter().all(is_answer)
-            && self.is_local()
-            && completions.is_none_or(|completions| completions.is_empty());
-        if !is_simple {
-            return Some(effects);
+        if !self.is_local() || completions.is_some_and(|completions| !completions.is_empty()) {
+            return false;
         }
-        self.incomings.clear();
-        self.sources.clear();
-        for outgoing in effects.sends.drain(..) {
-            if let Target::Waiting(ReplyTo::Waiting(answer)) = outgoing.to {
-                answer.answer(outgoing.message);
+        self.turn(scope);
+        let desk = &mut *self.desk;
+        let turn = desk.turn.as_mut().map(|(_, turn)| turn);
+        let Some(answers) = turn.and_then(Turn::take_answers) else {
+            return false;
+        };
+        desk.incomings.clear();
+        for (to, message) in answers {
+            if let ReplyTo::Waiting(answer) = to {
+                answer.answer(message);
                 turn_threads::note_answer();
             }
         }
-        None
+        true
     }
 
     /// Commits effects that belong to no message, such as those of `init`.
@@ -91,27 +85,22 @@ impl Run {
             return Ok(());
         }
         // The messages at hand are not part of it.
-        let incomings = std::mem::take(&mut self.incomings);
-        let sources = std::mem::take(&mut self.sources);
+        let incomings = std::mem::take(&mut self.desk.incomings);
+        let sources = std::mem::take(&mut self.desk.sources);
         let outcome = match self.plan(scope, effects) {
             Ok(plan) => Box::pin(self.carry_out(scope, plan)).await,
             Err(failure) => Err(failure),
         };
-        self.incomings = incomings;
-        self.sources = sources;
+        self.desk.incomings = incomings;
+        self.desk.sources = sources;
         outcome
-    }
-
-    /// Whether nothing has to be done: messages that were never on the bus, and no effects.
-    fn is_plain(&self, effects: &Effects) -> bool {
-        effects.is_empty() && self.is_local()
     }
 
     /// Whether the messages at hand were never on the bus, and nothing waits for them in the state.
     fn is_local(&self) -> bool {
-        self.discarded.is_empty()
-            && self.sources.iter().all(Option::is_none)
-            && self.incomings.iter().all(|i| i.kind == Kind::Message)
+        self.desk.discarded.is_empty()
+            && self.desk.sources.is_empty()
+            && self.desk.incomings.iter().all(|i| i.kind == Kind::Message)
     }
 
     fn plan(&self, scope: &Scope, effects: Effects) -> Result<Plan, Failure> {
@@ -119,7 +108,7 @@ impl Run {
             ends: effects.ends,
             ..Plan::default()
         };
-        for incoming in &self.incomings {
+        for incoming in &self.desk.incomings {
             self.plan_settled(scope, incoming, &mut plan);
         }
         for (key, value) in effects.writes {
@@ -243,15 +232,15 @@ impl Run {
                 .store
                 .write_memory(scope, std::mem::take(&mut plan.writes));
         }
-        let has_sources = !self.discarded.is_empty() || self.sources.iter().any(Option::is_some);
+        let has_sources = !self.desk.discarded.is_empty() || !self.desk.sources.is_empty();
         let submitted = if has_sources || !plan.writes.is_empty() || !plan.sends.is_empty() {
             self.submit(scope, &mut plan).await?
         } else {
             Submitted::Done(bus::AckLevel::Memory)
         };
-        self.incomings.clear();
-        self.sources.clear();
-        self.discarded.clear();
+        self.desk.incomings.clear();
+        self.desk.sources.clear();
+        self.desk.discarded.clear();
         self.apply(scope, &mut plan);
         self.release(submitted, plan.local).await;
         Ok(())
@@ -271,7 +260,7 @@ impl Run {
             writes: std::mem::take(&mut plan.writes),
             sends: std::mem::take(&mut plan.sends),
         };
-        commit.consumed = consumed(&self.sources, &self.discarded);
+        commit.consumed = consumed(&self.desk.sources, &self.desk.discarded);
         loop {
             match stage.runtime.bus.submit(&commit, timeout).await {
                 Ok(submitted) => return Ok(submitted),
@@ -298,9 +287,9 @@ impl Run {
         };
         if kind == FailureKind::Host {
             // Others have the messages now, or they come again: nothing of them may be kept.
-            self.incomings.clear();
-            self.sources.clear();
-            self.discarded.clear();
+            self.desk.incomings.clear();
+            self.desk.sources.clear();
+            self.desk.discarded.clear();
             if let Some(extras) = &mut self.body.extras {
                 extras.epochs.remove(scope);
             }

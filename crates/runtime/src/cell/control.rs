@@ -77,7 +77,7 @@ impl Run {
         };
         if !is_empty {
             // Messages come before this one the next time.
-            self.draining.push(done);
+            self.desk.draining.push(done);
             return;
         }
         self.flush().await;

@@ -22,7 +22,7 @@ const HOST_PAUSE: Duration = Duration::from_millis(100);
 impl Run {
     /// The turn failed. Whether what waits behind its messages may follow at once.
     pub async fn recover(&mut self, scope: &Scope, failure: Failure) -> bool {
-        match self.incomings.len() {
+        match self.desk.incomings.len() {
             0 => {
                 self.body.instance = None;
                 self.note(&failure);
@@ -52,7 +52,7 @@ impl Run {
             return true;
         }
         self.note(&failure);
-        self.incomings[0].tries += 1;
+        self.desk.incomings[0].tries += 1;
         let stage = self.cell.stage.clone();
         let workers = stage.workers_count();
         let now = stage.runtime.clock.now();
@@ -106,7 +106,7 @@ impl Run {
     /// The message comes again, or goes to the dead letters if it had its tries.
     async fn settle_failed(&mut self, scope: &Scope, failure: &Failure) {
         let tries_max = self.version().spec.supervision.tries_max;
-        if self.incomings[0].tries >= tries_max {
+        if self.desk.incomings[0].tries >= tries_max {
             self.bury(scope, failure).await;
         } else {
             self.put_back(scope);
@@ -118,9 +118,9 @@ impl Run {
         let stage = self.cell.stage.clone();
         stage.counters.dead.fetch_add(1, Ordering::Relaxed);
         let reason = dead_reason(failure);
-        let incoming = self.incomings[0].clone();
+        let incoming = self.desk.incomings[0].clone();
         let timeout = Duration::from_millis(stage.runtime.settings.commit_timeout_ms);
-        match self.sources[0].take() {
+        match self.desk.sources.pop().flatten() {
             Some(source) => {
                 let delivery = source.tag.join(incoming.message);
                 let reject = Reject::Dead { reason };
@@ -139,14 +139,12 @@ impl Run {
             }
         }
         // What it stood for, an ask or a timer, is over all the same.
-        let mut turn = self.take_turn(scope);
-        turn.clear();
-        self.put_turn(scope, turn);
+        self.turn(scope).clear();
         if let Err(failure) = self.commit(scope).await {
             self.note(&failure);
         }
-        self.incomings.clear();
-        self.sources.clear();
+        self.desk.incomings.clear();
+        self.desk.sources.clear();
     }
 
     /// Writes down what happened.
@@ -269,9 +267,9 @@ impl Run {
         }
         probation.has_committed = true;
         if !probation.snapshot.is_empty() {
-            let limits = self.version().spec.instance_limits.clone();
+            let limit = self.call_limit();
             let instance = self.body.instance.as_mut().expect("it has just handled");
-            if let Ok(snapshot) = host::call(&limits, instance.save()).await {
+            if let Ok(snapshot) = host::call(limit, instance.save()).await {
                 probation.snapshot = snapshot;
             }
         }
@@ -288,9 +286,9 @@ impl Run {
         let Some(mut instance) = self.body.instance.take() else {
             return;
         };
-        let limits = self.version().spec.instance_limits.clone();
+        let limit = self.call_limit();
         let mut turn = self.new_turn(&scope);
-        let stopped = host::call(&limits, instance.stop(&mut turn)).await;
+        let stopped = host::call(limit, instance.stop(&mut turn)).await;
         let effects: Effects = match stopped {
             Ok(()) => turn.take_effects(),
             Err(failure) => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_lite::FutureExt;
-use kernel::worker::{Failure, FailureKind, Host, InstanceLimits, LogLevel, Ticket};
+use kernel::worker::{Failure, FailureKind, Host, LogLevel, Ticket};
 use kernel::{Address, Grant, Timestamp};
 
 use super::Cell;
@@ -114,7 +114,7 @@ impl Cell {
 /// Calls a worker: a panic is a failure like any other, and what waits has a deadline. What blocks
 /// its thread cannot be broken off here; components break it off themselves.
 pub(super) async fn call<T>(
-    limits: &InstanceLimits,
+    limit: Duration,
     future: impl Future<Output = Result<T, Failure>> + Send,
 ) -> Result<T, Failure> {
     let mut guarded = std::pin::pin!(AssertUnwindSafe(future).catch_unwind());
@@ -122,13 +122,12 @@ pub(super) async fn call<T>(
     if let Some(outcome) = futures_lite::future::poll_once(&mut guarded).await {
         return outcome.unwrap_or_else(|panic| Err(panicked(&*panic)));
     }
-    let limit = Duration::from_millis(limits.call_ms_max);
     match Box::pin(tokio::time::timeout(limit, guarded)).await {
         Ok(outcome) => outcome.unwrap_or_else(|panic| Err(panicked(&*panic))),
         Err(_) => {
             let reason = format!(
                 "the call was not over after {} ms: do less in one turn, or raise call_ms_max of the stage",
-                limits.call_ms_max
+                limit.as_millis()
             );
             Err(Failure::of(FailureKind::Deadline, reason))
         }

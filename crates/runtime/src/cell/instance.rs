@@ -1,6 +1,7 @@
 //! Making, saving and loading instances.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bus::StateWrite;
 use bytes::Bytes;
@@ -47,9 +48,10 @@ impl Run {
             Place::Child(child) => child.args.clone(),
             _ => Bytes::copy_from_slice(version.spec.args.as_bytes()),
         };
-        host::call(&start.limits, instance.init(&args, &mut turn)).await?;
+        let limit = Duration::from_millis(start.limits.call_ms_max);
+        host::call(limit, instance.init(&args, &mut turn)).await?;
         if !snapshot.is_empty() {
-            host::call(&start.limits, instance.load(snapshot)).await?;
+            host::call(limit, instance.load(snapshot)).await?;
         }
         self.commit_effects(&scope, turn.take_effects()).await?;
         Ok(instance)
@@ -68,10 +70,10 @@ impl Run {
 
     /// What the present instance would hand over.
     pub async fn snapshot(&mut self) -> Result<Bytes, Failure> {
-        let limits = self.version().spec.instance_limits.clone();
+        let limit = self.call_limit();
         match &mut self.body.instance {
             Some(_) if self.cell.stage.is_keyed() => Ok(Bytes::new()),
-            Some(instance) => host::call(&limits, instance.save()).await,
+            Some(instance) => host::call(limit, instance.save()).await,
             None => self.saved().await,
         }
     }

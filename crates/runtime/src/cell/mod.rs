@@ -14,6 +14,7 @@ mod run;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
+use kernel::worker::Incoming;
 use kernel::{Name, WorkerAddress};
 use parking_lot::Mutex;
 
@@ -22,6 +23,7 @@ use crate::control::Control;
 use crate::mailbox::{Envelope, Mailbox};
 use crate::scope::Scope;
 use crate::stage::{Stage, Version};
+use crate::turn_threads::TurnThreads;
 use crate::views::{WorkerState, WorkerView};
 
 /// How many messages a worker gets at once before it is known how fast it is. It doubles with
@@ -51,17 +53,20 @@ pub(crate) struct Cell {
 }
 
 /// A worker that is active with nothing but this message, and has to be run.
-pub(crate) struct Begun(Arc<Cell>, Envelope);
+pub(crate) struct Begun {
+    cell: Arc<Cell>,
+    incoming: Incoming,
+    bucket: u32,
+}
 
 impl Begun {
     /// Runs the worker here for one message; what takes longer goes on on the turn threads.
-    pub async fn run(self) {
-        let Self(cell, envelope) = self;
-        let stage = cell.stage.clone();
-        let mut activation = Box::pin(run::activation(cell, Some(envelope), true));
+    pub async fn run(self, threads: &TurnThreads) {
+        let first = Envelope::local(self.incoming, self.bucket);
+        let mut activation = Box::pin(run::activation(self.cell, Some(first), true));
         let polled = futures_lite::future::poll_once(&mut activation).await;
         if polled.is_none() {
-            stage.runtime.threads.spawn(activation);
+            threads.spawn(activation);
         }
     }
 }
@@ -150,18 +155,19 @@ impl Cell {
         }
     }
 
-    /// Puts a message into the mailbox if fewer than `messages_max` wait there.
-    #[expect(clippy::result_large_err, reason = "what is refused is given back")]
+    /// Puts a message from within this process into the mailbox if fewer than `messages_max` wait
+    /// there.
     pub fn try_push(
         self: &Arc<Self>,
-        envelope: Envelope,
+        incoming: Incoming,
+        bucket: u32,
         messages_max: u32,
-    ) -> Result<(), Envelope> {
+    ) -> Result<(), Incoming> {
         let mut mailbox = self.mailbox.lock();
         if mailbox.len() as u32 >= messages_max {
-            return Err(envelope);
+            return Err(incoming);
         }
-        mailbox.push(envelope);
+        mailbox.push(Envelope::local(incoming, bucket));
         self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
         let starts = !mailbox.active && !mailbox.held;
         mailbox.active |= starts;
@@ -172,27 +178,31 @@ impl Cell {
         Ok(())
     }
 
-    /// Hands a message to the worker for somebody who waits for its answer. If the worker is known
+    /// Hands a message from within this process to the worker for somebody who waits for its answer. If the worker is known
     /// to be quick and has nothing else to do, it runs on this thread, so that the asker need not
     /// wait for another one.
-    #[expect(clippy::result_large_err, reason = "what is refused is given back")]
     pub fn begin_for_asker(
         self: &Arc<Self>,
-        envelope: Envelope,
+        incoming: Incoming,
+        bucket: u32,
         messages_max: u32,
-    ) -> Result<Option<Begun>, Envelope> {
+    ) -> Result<Option<Begun>, Incoming> {
         if !self.is_quick() {
-            self.try_push(envelope, messages_max)?;
+            self.try_push(incoming, bucket, messages_max)?;
             return Ok(None);
         }
         let mut mailbox = self.mailbox.lock();
         if mailbox.active || mailbox.held || mailbox.len() > 0 {
             drop(mailbox);
-            self.try_push(envelope, messages_max)?;
+            self.try_push(incoming, bucket, messages_max)?;
             return Ok(None);
         }
         mailbox.active = true;
-        Ok(Some(Begun(self.clone(), envelope)))
+        Ok(Some(Begun {
+            cell: self.clone(),
+            incoming,
+            bucket,
+        }))
     }
 
     /// Whether a turn has taken some microseconds of late. A component may be stopped only after

@@ -1,21 +1,20 @@
 //! An activation: handles what waits for a worker, batch by batch, until nothing is left.
 
-use std::cell::RefCell;
-use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kernel::Message;
-use kernel::worker::{Failure, Incoming, Kind, Ticket, Turn, Worker};
+use kernel::worker::{Effects, Failure, Incoming, Kind, Ticket, Turn, Worker};
 
 use super::completions::Completions;
 use super::{Cell, host};
 use crate::alarm_clock::What;
 use crate::control::{Control, Done};
-use crate::mailbox::{Envelope, Source};
+use crate::mailbox::{Envelope, Envelopes, Source};
 use crate::scope::Scope;
 use crate::stage::Version;
 use crate::views::WorkerState;
@@ -72,18 +71,57 @@ impl Body {
     }
 }
 
-/// An activation in progress.
+/// An activation in progress. It is made for every activation and moved, so it should stay small.
 pub(super) struct Run {
     pub cell: Arc<Cell>,
     pub body: Body,
+    pub desk: Box<Desk>,
+}
+
+/// What an activation has at hand.
+#[derive(Default)]
+pub(super) struct Desk {
+    /// What is handled next.
+    batch: Envelopes,
     /// The turn in progress, and whose state it sees.
-    turn: Option<(Scope, Turn)>,
-    pub incomings: Vec<Incoming>,
+    pub turn: Option<(Scope, Turn)>,
+    /// Memory for the effects of the next turn.
+    memory: Option<Box<Effects>>,
+    /// The messages of the turn.
+    pub incomings: VecDeque<Incoming>,
+    /// Where they came from; less than there are messages if the others came from this process.
     pub sources: Vec<Option<Source>>,
     /// Those who wait until nothing is left in the mailbox.
     pub draining: Vec<Done<()>>,
     /// Messages that are done with without being handled: replies that came too late.
     pub discarded: Vec<Source>,
+}
+
+/// Longer lists are not kept.
+const KEPT_MAX: usize = 1_024;
+
+thread_local! {
+    /// Threads keep a desk for the next activation, for most are short.
+    static DESK: std::cell::Cell<Option<Box<Desk>>> = const { std::cell::Cell::new(None) };
+}
+
+impl Desk {
+    /// Leaves a clean desk for the next activation on this thread.
+    fn leave(mut self: Box<Self>) {
+        if let Some((_, turn)) = self.turn.take() {
+            self.memory = Some(turn.into_memory());
+        }
+        // Almost always they are empty already.
+        self.incomings.clear();
+        self.sources.clear();
+        self.draining.clear();
+        self.discarded.clear();
+        let longest = self.batch.capacity().max(self.incomings.capacity());
+        let sends = self.memory.as_ref().map_or(0, |m| m.sends.capacity());
+        if longest.max(sends) <= KEPT_MAX {
+            DESK.set(Some(self));
+        }
+    }
 }
 
 enum Next {
@@ -92,65 +130,44 @@ enum Next {
     Nothing,
 }
 
-/// Lists that an activation needs. Threads keep them for the next one, for most activations are short.
-#[derive(Default)]
-struct Lists {
-    batch: VecDeque<Envelope>,
-    incomings: Vec<Incoming>,
-    sources: Vec<Option<Source>>,
-}
-
-/// Longer lists are not kept.
-const KEPT_MAX: usize = 1_024;
-
-thread_local! {
-    static LISTS: RefCell<Lists> = RefCell::default();
-}
-
 /// Everything that waits for the worker, after the message that was handed over with it if there is
 /// one. On somebody else's thread it gives way after one batch: then it has to be taken to the turn
 /// threads.
-///
-/// It is made for every activation and moved, so it should stay small.
 pub(super) fn activation(
     cell: Arc<Cell>,
     first: Option<Envelope>,
     mut is_guest: bool,
 ) -> impl Future<Output = ()> + Send {
+    let mut desk = DESK.take().unwrap_or_default();
+    if let Some(first) = first {
+        desk.batch.push(first);
+    }
     let body = std::mem::take(&mut *cell.body.lock());
-    let lists = LISTS.take();
-    let mut run = Run {
-        cell,
-        body,
-        turn: None,
-        incomings: lists.incomings,
-        sources: lists.sources,
-        draining: Vec::new(),
-        discarded: Vec::new(),
-    };
-    let mut batch = lists.batch;
-    batch.extend(first);
+    let mut run = Run { cell, body, desk };
     async move {
         let mut now = Instant::now();
         let mut slice_began = now;
-        let mut next = match batch.is_empty() {
-            true => run.next(&mut batch),
+        let mut next = match run.desk.batch.is_empty() {
+            true => run.next(now),
             false => Next::Batch,
         };
         loop {
             match next {
-                Next::Control(control) => Box::pin(run.control(control)).await,
+                Next::Control(control) => {
+                    Box::pin(run.control(control)).await;
+                    now = Instant::now();
+                }
                 Next::Batch => {
                     run.cell.set_state(WorkerState::Busy);
-                    run.batch(&mut batch, now).await;
+                    now = run.batch(now).await;
                 }
                 Next::Nothing => break,
             }
             if is_guest && run.cell.waiting() > 0 {
                 is_guest = false;
                 futures_lite::future::yield_now().await;
+                now = Instant::now();
             }
-            now = Instant::now();
             if now - slice_began > SLICE {
                 if run.cell.stage.runtime.threads.is_contended() {
                     futures_lite::future::yield_now().await;
@@ -158,39 +175,37 @@ pub(super) fn activation(
                 }
                 slice_began = now;
             }
-            next = run.next(&mut batch);
+            next = run.next(now);
         }
-        if batch.capacity().max(run.incomings.capacity()) <= KEPT_MAX {
-            LISTS.set(Lists {
-                batch: std::mem::take(&mut batch),
-                incomings: std::mem::take(&mut run.incomings),
-                sources: std::mem::take(&mut run.sources),
-            });
-        }
+        run.desk.leave();
     }
 }
 
 impl Run {
     /// What to do next. If that is nothing the activation is over: the body is back in the cell
     /// before anybody can start another one.
-    fn next(&mut self, batch: &mut VecDeque<Envelope>) -> Next {
-        let cell = self.cell.clone();
+    fn next(&mut self, now: Instant) -> Next {
+        let cell = &*self.cell;
         let mut mailbox = cell.mailbox.lock();
         if let Some(control) = mailbox.take_control() {
             return Next::Control(control);
         }
         if !mailbox.held && mailbox.len() > 0 {
-            mailbox.take_batch(self.batch_messages_max(), batch);
-            cell.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
+            mailbox.take_batch(self.batch_messages_max(), &mut self.desk.batch);
+            let waiting = mailbox.len() as u32;
+            cell.waiting.store(waiting, Ordering::Relaxed);
             drop(mailbox);
-            cell.stage.room.notify(usize::MAX);
+            // Senders go on when half of it is free, so that they are not woken for each batch.
+            if waiting <= cell.stage.mailbox_messages_max() / 2 {
+                cell.stage.room.notify(usize::MAX);
+            }
             return Next::Batch;
         }
-        if let Some(done) = self.draining.pop() {
+        if let Some(done) = self.desk.draining.pop() {
             return Next::Control(Control::Drain(done));
         }
-        cell.last_active_s
-            .store(cell.stage.runtime.seconds(), Ordering::Relaxed);
+        let second = cell.stage.runtime.seconds_at(now);
+        cell.last_active_s.store(second, Ordering::Relaxed);
         if cell.state() == WorkerState::Busy {
             cell.set_state(match self.body.instance {
                 Some(_) => WorkerState::Idle,
@@ -229,43 +244,38 @@ impl Run {
         self.body.version.replace(version)
     }
 
-    /// Handles a batch, bucket by bucket if the stage is keyed.
-    async fn batch(&mut self, batch: &mut VecDeque<Envelope>, began: Instant) {
+    /// Handles a batch, bucket by bucket if the stage is keyed. When it was done.
+    async fn batch(&mut self, began: Instant) -> Instant {
         if let Some(extras) = &mut self.body.extras {
             extras.singles = extras.singles.saturating_sub(1);
         }
-        let messages = batch.len();
-        if self.cell.stage.is_keyed() {
-            // The last bucket comes first; within a bucket the order stays.
-            let batch = batch.make_contiguous();
-            batch.sort_by_key(|envelope| Reverse(envelope.bucket));
-        }
-        while let Some(last) = batch.back() {
-            let bucket = last.bucket;
-            let others = batch.iter().rposition(|other| other.bucket != bucket);
-            for envelope in batch.drain(others.map_or(0, |other| other + 1)..) {
-                self.accept(envelope);
-            }
+        let messages = self.desk.batch.len();
+        self.desk.batch.sort_by_bucket();
+        while let Some(bucket) = self.desk.batch.first_bucket() {
+            self.accept_bucket(bucket);
             let scope = self.cell.scope(bucket);
             if !self.group(&scope).await {
                 // A failure: what is left waits in its place behind what failed.
-                self.leave(batch.drain(..));
-                return;
+                self.leave_rest();
+                return Instant::now();
             }
         }
-        self.measure(messages, began.elapsed());
+        let now = Instant::now();
+        self.measure(messages, now - began);
+        now
     }
 
     /// Puts what was not begun back into the mailbox, behind what was put back before.
-    fn leave(&self, rest: impl Iterator<Item = Envelope>) {
-        let rest: Vec<Envelope> = rest.collect();
+    fn leave_rest(&mut self) {
+        let rest: Vec<Envelope> = iter::from_fn(|| self.desk.batch.pop()).collect();
         if rest.is_empty() {
             return;
         }
         let failed = self.put_back_count();
         let mut mailbox = self.cell.mailbox.lock();
-        let mut front = VecDeque::new();
+        let mut front = Envelopes::default();
         mailbox.take_batch(failed, &mut front);
+        let front: Vec<Envelope> = iter::from_fn(|| front.pop()).collect();
         mailbox.put_back(rest.into_iter());
         mailbox.put_back(front.into_iter());
         self.cell
@@ -275,6 +285,24 @@ impl Run {
 
     fn put_back_count(&self) -> usize {
         self.body.extras.as_ref().map_or(0, |extras| extras.singles)
+    }
+
+    /// Adds the messages of the first bucket to the turn.
+    fn accept_bucket(&mut self, bucket: u32) {
+        let desk = &mut *self.desk;
+        // Without headers none of them answers an ask.
+        if desk.incomings.is_empty()
+            && let Some(plain) = desk.batch.plain()
+            && plain.iter().all(|i| i.message.headers.is_empty())
+        {
+            std::mem::swap(&mut desk.incomings, plain);
+            return;
+        }
+        while self.desk.batch.first_bucket() == Some(bucket)
+            && let Some(envelope) = self.desk.batch.pop()
+        {
+            self.accept(envelope);
+        }
     }
 
     /// Adds a message to the turn, as what it is for this worker.
@@ -290,24 +318,29 @@ impl Run {
                     .counters
                     .late_replies
                     .fetch_add(1, Ordering::Relaxed);
-                self.discarded.extend(envelope.source);
+                self.desk.discarded.extend(envelope.source);
                 return;
             }
             envelope.incoming.kind = Kind::Reply(ticket);
         }
-        self.incomings.push(envelope.incoming);
-        self.sources.push(envelope.source);
+        if envelope.source.is_some() {
+            self.desk
+                .sources
+                .resize_with(self.desk.incomings.len(), || None);
+            self.desk.sources.push(envelope.source);
+        }
+        self.desk.incomings.push_back(envelope.incoming);
     }
 
     /// Handles and commits the messages at hand, of one scope. Whether the next may follow.
     async fn group(&mut self, scope: &Scope) -> bool {
-        if self.incomings.is_empty() {
-            if !self.discarded.is_empty() {
+        if self.desk.incomings.is_empty() {
+            if !self.desk.discarded.is_empty() {
                 Box::pin(self.commit_or_log(scope)).await;
             }
             return true;
         }
-        let messages = self.incomings.len() as u64;
+        let messages = self.desk.incomings.len() as u64;
         match self.attempt(scope).await {
             Ok(()) => {}
             Err(failure) => return Box::pin(self.recover(scope, failure)).await,
@@ -332,38 +365,52 @@ impl Run {
         if self.body.instance.is_none() {
             Box::pin(self.start_instance()).await?;
         }
-        let mut turn = self.take_turn(scope);
-        let limits = self.version().spec.instance_limits.clone();
+        self.turn(scope);
+        let limit = self.call_limit();
         let instance = self.body.instance.as_mut().expect("it was started");
-        let handled = host::call(&limits, instance.handle(&self.incomings, &mut turn)).await;
+        let (_, turn) = self.desk.turn.as_mut().expect("it was begun");
+        let messages = self.desk.incomings.make_contiguous();
+        let handled = host::call(limit, instance.handle(messages, turn)).await;
         if handled.is_err() {
             turn.clear();
         }
-        self.turn = Some((scope.clone(), turn));
         handled
     }
 
-    /// A turn for this scope: the last one, if it was for the same.
-    pub fn take_turn(&mut self, scope: &Scope) -> Turn {
-        match self.turn.take() {
-            Some((of, turn)) if of == *scope => turn,
-            _ => self.new_turn(scope),
+    /// How long a call of the worker may take.
+    pub fn call_limit(&self) -> Duration {
+        Duration::from_millis(self.version().spec.instance_limits.call_ms_max)
+    }
+
+    /// The turn for this scope: the last one, if it was for the same.
+    pub fn turn(&mut self, scope: &Scope) -> &mut Turn {
+        if self.desk.turn.as_ref().is_none_or(|(of, _)| of != scope) {
+            let memory = match self.desk.turn.take() {
+                Some((_, turn)) => turn.into_memory(),
+                None => self.desk.memory.take().unwrap_or_default(),
+            };
+            let version = self.version();
+            let limits = version.spec.turn_limits.clone();
+            let turn = Turn::with_memory(self.host(scope), limits, memory);
+            self.desk.turn = Some((scope.clone(), turn));
         }
+        let (_, turn) = self.desk.turn.as_mut().expect("it was just set");
+        turn
     }
 
     pub fn new_turn(&self, scope: &Scope) -> Turn {
-        let version = self.version();
-        let host = host::CellHost::new(self.cell.clone(), version.clone(), scope.clone());
-        Turn::new(Arc::new(host), version.spec.turn_limits.clone())
+        let limits = self.version().spec.turn_limits.clone();
+        Turn::new(self.host(scope), limits)
     }
 
-    pub fn put_turn(&mut self, scope: &Scope, turn: Turn) {
-        self.turn = Some((scope.clone(), turn));
+    fn host(&self, scope: &Scope) -> Arc<host::CellHost> {
+        let (cell, version) = (self.cell.clone(), self.version().clone());
+        Arc::new(host::CellHost::new(cell, version, scope.clone()))
     }
 
     /// Forgets the turn, whose limits or grants may be those of another version.
     pub fn forget_turn(&mut self) {
-        self.turn = None;
+        self.desk.turn = None;
     }
 
     /// Gives the messages at hand back to the front of the mailbox, to come again one by one.
@@ -372,9 +419,12 @@ impl Run {
             Scope::Bucket(bucket) => *bucket,
             _ => 0,
         };
-        let incomings = self.incomings.drain(..);
-        let envelopes: Vec<Envelope> = incomings
-            .zip(self.sources.drain(..))
+        let sources = self
+            .desk
+            .sources
+            .drain(..)
+            .chain(iter::repeat_with(|| None));
+        let envelopes: Vec<Envelope> = iter::zip(self.desk.incomings.drain(..), sources)
             .map(|(incoming, source)| Envelope {
                 incoming,
                 source,

@@ -134,7 +134,11 @@ impl Shared {
 
     /// Whole seconds since the start.
     pub fn seconds(&self) -> u32 {
-        self.started.elapsed().as_secs() as u32
+        self.seconds_at(Instant::now())
+    }
+
+    pub fn seconds_at(&self, now: Instant) -> u32 {
+        now.duration_since(self.started).as_secs() as u32
     }
 
     pub fn is_stopping(&self) -> bool {

@@ -12,7 +12,6 @@ use kernel::worker::Incoming;
 use super::{NoRoom, Stage};
 use crate::cell::Cell;
 use crate::key::bucket_of;
-use crate::mailbox::Envelope;
 use crate::router::Workers;
 use crate::spec::StageKind;
 
@@ -56,12 +55,12 @@ impl Stage {
     fn try_place<T>(
         &self,
         incoming: Incoming,
-        place: impl FnOnce(&Arc<Cell>, Envelope, u32) -> Result<T, Envelope>,
+        place: impl FnOnce(&Arc<Cell>, Incoming, u32, u32) -> Result<T, Incoming>,
     ) -> Result<T, Refused> {
-        let put = |cell: &Arc<Cell>, envelope: Envelope, max: u32| {
-            place(cell, envelope, max).map_err(|envelope| Refused::Full(envelope.incoming))
-        };
         let max = self.mailbox_messages_max();
+        let put = |cell: &Arc<Cell>, incoming, bucket| {
+            place(cell, incoming, bucket, max).map_err(Refused::Full)
+        };
         if self.moving.load(Ordering::SeqCst) {
             return Err(Refused::Full(incoming));
         }
@@ -69,7 +68,7 @@ impl Stage {
             let Some(owner) = self.owner.lock().clone() else {
                 return Err(Refused::Full(incoming));
             };
-            return put(&owner, Envelope::local(incoming, 0), max);
+            return put(&owner, incoming, 0);
         }
         if let StageKind::Keyed(rule) = &self.kind {
             let bucket = match rule.key(&incoming.message) {
@@ -81,7 +80,7 @@ impl Stage {
             let Some(cell) = cells.get(owner as usize) else {
                 return Err(Refused::Full(incoming));
             };
-            return put(cell, Envelope::local(incoming, bucket), max);
+            return put(cell, incoming, bucket);
         }
         let cells = self.cells.read();
         let chosen = match cells.len() {
@@ -89,7 +88,7 @@ impl Stage {
             _ => self.choose(&cells, &incoming, Some(max)),
         };
         match chosen.and_then(|chosen| cells.get(chosen as usize)) {
-            Some(cell) => put(cell, Envelope::local(incoming, 0), max),
+            Some(cell) => put(cell, incoming, 0),
             None => Err(Refused::Full(incoming)),
         }
     }
@@ -119,8 +118,16 @@ impl Stage {
 
     /// Hands a message to a worker, waiting for room as long as a send may wait.
     pub async fn dispatch(&self, incoming: Incoming) -> Result<(), NoRoom> {
-        self.with_room(incoming, |incoming| self.try_dispatch(incoming))
-            .await
+        match self.try_dispatch(incoming) {
+            Ok(()) => Ok(()),
+            Err(refused) => self.dispatch_refused(refused).await,
+        }
+    }
+
+    /// Goes on with a message that was refused at first.
+    pub async fn dispatch_refused(&self, refused: Refused) -> Result<(), NoRoom> {
+        let attempt = |incoming| self.try_dispatch(incoming);
+        self.with_room(refused, attempt).await
     }
 
     /// Hands messages over one after another; gives those back for which there was no place.
@@ -138,34 +145,33 @@ impl Stage {
     pub async fn dispatch_ask(&self, incoming: Incoming) -> Result<(), NoRoom> {
         match self.try_place(incoming, Cell::begin_for_asker) {
             Ok(Some(begun)) => {
-                begun.run().await;
+                begun.run(&self.runtime.threads).await;
                 Ok(())
             }
             Ok(None) => Ok(()),
-            Err(Refused::Full(incoming)) => self.dispatch(incoming).await,
-            Err(Refused::Never(incoming, reason)) => Err(NoRoom { incoming, reason }),
+            Err(refused) => Box::pin(self.dispatch_refused(refused)).await,
         }
     }
 
     /// Hands a message to this worker, waiting for room as long as a send may wait.
     pub async fn dispatch_to(&self, cell: &Arc<Cell>, incoming: Incoming) -> Result<(), NoRoom> {
         let max = self.mailbox_messages_max();
-        self.with_room(incoming, |incoming| {
-            cell.try_push(Envelope::local(incoming, 0), max)
-                .map_err(|envelope| Refused::Full(envelope.incoming))
-        })
-        .await
+        let attempt = |incoming| cell.try_push(incoming, 0, max).map_err(Refused::Full);
+        match attempt(incoming) {
+            Ok(()) => Ok(()),
+            Err(refused) => self.with_room(refused, attempt).await,
+        }
     }
 
+    /// Tries again whenever there is room, as long as a send may wait.
     async fn with_room(
         &self,
-        incoming: Incoming,
+        refused: Refused,
         attempt: impl Fn(Incoming) -> Result<(), Refused>,
     ) -> Result<(), NoRoom> {
-        let mut incoming = match attempt(incoming) {
-            Ok(()) => return Ok(()),
-            Err(Refused::Never(incoming, reason)) => return Err(NoRoom { incoming, reason }),
-            Err(Refused::Full(incoming)) => incoming,
+        let mut incoming = match refused {
+            Refused::Never(incoming, reason) => return Err(NoRoom { incoming, reason }),
+            Refused::Full(incoming) => incoming,
         };
         let waited = Duration::from_millis(self.runtime.settings.send_timeout_ms);
         let deadline = tokio::time::Instant::now() + waited;

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use super::start::start_all;
-use super::{Counters, Intakes, Rate, Stage, Version};
+use super::{Counters, Current, Intakes, Rate, Stage, Version};
 use crate::alarm_clock::What;
 use crate::cell::{Cell, Place};
 use crate::control::{Control, Done};
@@ -85,7 +85,7 @@ impl Stage {
             owner: Mutex::default(),
             router,
             table: RwLock::new(table),
-            version: RwLock::new(version),
+            current: Current::new(version),
             intakes: Intakes::default(),
             state: AtomicU8::new(StageState::Running as u8),
             moving: AtomicBool::new(false),

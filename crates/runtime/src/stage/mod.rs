@@ -1,6 +1,7 @@
 //! A stage: one input queue, identical workers, named outputs.
 
 mod children;
+mod current;
 mod dispatch;
 mod intake;
 mod life;
@@ -30,6 +31,7 @@ use crate::table::Table;
 use crate::views::{StageState, StageView};
 use crate::waiting::Answers;
 
+use self::current::Current;
 pub(crate) use self::intake::Intakes;
 
 /// How many workers a view of a stage shows.
@@ -71,7 +73,7 @@ pub(crate) struct Stage {
     owner: Mutex<Option<Arc<Cell>>>,
     router: Arc<dyn Router>,
     table: RwLock<Table>,
-    version: RwLock<Arc<Version>>,
+    current: Current,
     intakes: Intakes,
     state: AtomicU8,
     /// Buckets change their owners: nothing is taken in.
@@ -120,11 +122,11 @@ impl Stage {
 
     /// Whether its code is linked into this program, which is then trusted.
     pub fn is_native(&self) -> bool {
-        self.version.read().code.info().native
+        self.current.is_native()
     }
 
     pub fn version(&self) -> Arc<Version> {
-        self.version.read().clone()
+        self.current.get()
     }
 
     pub fn router(&self) -> Arc<dyn Router> {
@@ -132,7 +134,7 @@ impl Stage {
     }
 
     pub fn mailbox_messages_max(&self) -> u32 {
-        self.version.read().spec.intake.mailbox_messages_max
+        self.current.messages_max()
     }
 
     pub fn workers_count(&self) -> u32 {

@@ -100,7 +100,7 @@ impl Stage {
         old: &Arc<Version>,
         new: &Arc<Version>,
     ) -> Result<(), DeployError> {
-        *self.version.write() = new.clone();
+        self.current.set(new);
         let mut gone_over = Vec::new();
         for cell in self.everybody() {
             let replaced = tokio::time::timeout(REPLACE_MAX, go_over(&cell, new, true)).await;
@@ -115,7 +115,7 @@ impl Stage {
                     format!("{} did not go over within {REPLACE_MAX:?}", cell.address()),
                 ),
             };
-            *self.version.write() = old.clone();
+            self.current.set(old);
             for cell in &gone_over {
                 go_back(cell, old).await;
             }
@@ -144,13 +144,10 @@ impl Stage {
         by: &Arc<Cell>,
         reason: &str,
     ) {
-        let mut version = self.version.write();
-        if version.number != new.number {
+        if !self.current.set_if(old, |now| now.number == new.number) {
             // Somebody else was first.
             return;
         }
-        *version = old.clone();
-        drop(version);
         let detail = format!("{} failed on probation: {reason}", by.address());
         self.runtime
             .note(self, HistoryEvent::RolledBack, new, &detail);
