@@ -1,0 +1,57 @@
+//! The version that a stage runs now.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use parking_lot::RwLock;
+
+use super::Version;
+
+/// The version that a stage runs now, and what every message asks of it, without a lock.
+pub(super) struct Current {
+    version: RwLock<Arc<Version>>,
+    messages_max: AtomicU32,
+    is_native: AtomicBool,
+}
+
+impl Current {
+    pub fn new(version: Arc<Version>) -> Self {
+        Self {
+            messages_max: AtomicU32::new(version.spec.intake.mailbox_messages_max),
+            is_native: AtomicBool::new(version.code.info().native),
+            version: RwLock::new(version),
+        }
+    }
+
+    pub fn get(&self) -> Arc<Version> {
+        self.version.read().clone()
+    }
+
+    /// How many messages may wait for one worker.
+    pub fn messages_max(&self) -> u32 {
+        self.messages_max.load(Ordering::Relaxed)
+    }
+
+    /// Whether its code is linked into this program.
+    pub fn is_native(&self) -> bool {
+        self.is_native.load(Ordering::Relaxed)
+    }
+
+    pub fn set(&self, version: &Arc<Version>) {
+        self.set_if(version, |_| true);
+    }
+
+    /// Sets the version if the present one is the one expected; whether it was.
+    pub fn set_if(&self, version: &Arc<Version>, expected: impl FnOnce(&Version) -> bool) -> bool {
+        let mut current = self.version.write();
+        if !expected(&current) {
+            return false;
+        }
+        let max = version.spec.intake.mailbox_messages_max;
+        self.messages_max.store(max, Ordering::Relaxed);
+        let is_native = version.code.info().native;
+        self.is_native.store(is_native, Ordering::Relaxed);
+        *current = version.clone();
+        true
+    }
+}
