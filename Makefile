@@ -61,7 +61,8 @@ coverage: ## line coverage of the messaging crates
 	tests/tools/coverage
 
 bench: build tools ## side by side with the peers; writes docs/benchmarks.md
-	$(CARGO) run --release --locked -p hivewire-bench
+	$(CARGO) build --release --locked --workspace --bins
+	target/release/hivewire-bench
 
 soak: build tools ## the fault tests with 67 times the counts, or HIVEWIRE_SOAK times; takes hours
 	HIVEWIRE_SOAK=$${HIVEWIRE_SOAK:-67} $(CARGO) test --release --locked -p hivewire-tests -- --nocapture

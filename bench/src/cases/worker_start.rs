@@ -3,6 +3,7 @@
 use super::worker_tell::rate;
 use super::{Case, Measurement, PeerFigure, Result, Side, Size, Systems, Target};
 use crate::report::thousands;
+use crate::workers::plain::{self, Plain};
 use crate::workers::{component, ractor};
 
 const START_SIZE: Size = Size::Fixed {
@@ -41,6 +42,34 @@ pub(super) const CASES: &[Case] = &[
         },
     },
     Case {
+        name: "worker-start-component-plain",
+        description: "As the first one; the peer runs in a process of its own with the system's \
+                      allocator, as its users have it unless they choose another. Hivewire's binary \
+                      brings mimalloc, which the peer has too in the rows before.",
+        peer_name: "ractor",
+        peer: PeerFigure::Measured,
+        unit: "workers/s",
+        target: Target::AtLeast(1.0),
+        size: START_SIZE,
+        measure: |_: &mut Systems, side, workers| match side {
+            Side::Ours => start(workers),
+            Side::Peer => plain_rate(Plain::RactorSpawnMain, workers),
+        },
+    },
+    Case {
+        name: "worker-start-component-tasks-plain",
+        description: "As before; the peer spawns from one task per core.",
+        peer_name: "ractor",
+        peer: PeerFigure::Measured,
+        unit: "workers/s",
+        target: Target::AtLeast(1.0),
+        size: START_SIZE,
+        measure: |_: &mut Systems, side, workers| match side {
+            Side::Ours => start(workers),
+            Side::Peer => plain_rate(Plain::RactorSpawnTasks, workers),
+        },
+    },
+    Case {
         name: "worker-wake-component",
         description: "How long a question to a component worker takes that was put aside: a new \
                       instance, its saved state, and the answer; the median of 1,000.",
@@ -63,6 +92,13 @@ fn start(workers: u32) -> Result<Measurement> {
     Ok(Measurement {
         note: format!("{} workers/s the first time", thousands(first.value)),
         ..again
+    })
+}
+
+fn plain_rate(what: Plain, workers: u32) -> Result<Measurement> {
+    Ok(Measurement {
+        value: plain::run(what, workers)?,
+        note: String::new(),
     })
 }
 

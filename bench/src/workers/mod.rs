@@ -9,6 +9,7 @@ pub mod durable;
 pub mod idle;
 pub mod kameo;
 pub mod native;
+pub mod plain;
 pub mod probe;
 pub mod ractor;
 pub mod replace;

@@ -1,5 +1,6 @@
 //! Measurements that need a process of their own, since what ran before would disturb them.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{Result, WorkerError, idle, refused};
@@ -35,15 +36,21 @@ impl Probe {
 /// Starts this program again, lets it measure, and reads the figure that it prints.
 pub fn run(probe: Probe, count: u32) -> Result<f64> {
     let program = std::env::current_exe().map_err(refused("find this program"))?;
+    let count = count.to_string();
+    figure(&program, &["--probe", &probe.name(), "--count", &count])
+}
+
+/// Starts a program that measures, and reads the figure that it prints.
+pub(super) fn figure(program: &Path, arguments: &[&str]) -> Result<f64> {
     let output = Command::new(program)
-        .args(["--probe", &probe.name(), "--count", &count.to_string()])
+        .args(arguments)
         .stderr(Stdio::inherit())
         .output()
-        .map_err(refused("start this program again"))?;
+        .map_err(refused("start a program that measures"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let figure = text.trim().parse();
     figure.map_err(|_| WorkerError::Refused {
-        action: format!("measure {probe:?}"),
+        action: format!("measure with {} {}", program.display(), arguments.join(" ")),
         reason: format!("it ended with {}", output.status),
     })
 }
