@@ -48,8 +48,14 @@ fn rabbitmq_carries_keeps_and_ends() {
     throughput(&individually, address, &load("c", None)).expect("acknowledged individually");
 
     let kept = load("kept", Some(100));
-    // Subscribing once declares the queue; what is sent later waits in it.
-    drop(consumer(&Stomp::durable(), address, &kept.destination).expect("declared"));
+    // Subscribing once declares the queue; what is sent later waits in it. Until the server has
+    // noticed that the subscriber is gone it may hand it messages, so it must not take them for
+    // acknowledged.
+    let declares = Stomp {
+        persistent: true,
+        ..individually
+    };
+    drop(consumer(&declares, address, &kept.destination).expect("declared"));
     let mut sender = producer(&Stomp::durable(), address, true).expect("connected");
     publish(&Stomp::durable(), &mut sender, &kept).expect("confirmed");
     rabbitmq.kill();

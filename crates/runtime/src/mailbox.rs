@@ -38,6 +38,14 @@ impl Envelope {
             bucket,
         }
     }
+
+    fn split(self) -> (Incoming, Origin) {
+        let origin = Origin {
+            source: self.source,
+            bucket: self.bucket,
+        };
+        (self.incoming, origin)
+    }
 }
 
 /// Messages on their way to a worker, in order.
@@ -71,32 +79,29 @@ impl Envelopes {
     }
 
     pub fn push(&mut self, envelope: Envelope) {
-        let origin = Origin {
-            source: envelope.source,
-            bucket: envelope.bucket,
-        };
-        if !origin.is_plain() || !self.origins.is_empty() {
-            self.fill_origins();
+        let (incoming, origin) = envelope.split();
+        if self.keeps(&origin) {
             self.origins.push_back(origin);
         }
-        self.incomings.push_back(envelope.incoming);
+        self.incomings.push_back(incoming);
     }
 
     fn push_front(&mut self, envelope: Envelope) {
-        let origin = Origin {
-            source: envelope.source,
-            bucket: envelope.bucket,
-        };
-        if !origin.is_plain() || !self.origins.is_empty() {
-            self.fill_origins();
+        let (incoming, origin) = envelope.split();
+        if self.keeps(&origin) {
             self.origins.push_front(origin);
         }
-        self.incomings.push_front(envelope.incoming);
+        self.incomings.push_front(incoming);
     }
 
-    fn fill_origins(&mut self) {
-        self.origins
-            .resize_with(self.incomings.len(), Origin::default);
+    /// Whether an origin has to be kept; if so, those of all others are kept from now on.
+    fn keeps(&mut self, origin: &Origin) -> bool {
+        let keeps = !self.origins.is_empty() || origin.source.is_some() || origin.bucket != 0;
+        if keeps {
+            let messages = self.incomings.len();
+            self.origins.resize_with(messages, Origin::default);
+        }
+        keeps
     }
 
     pub fn pop(&mut self) -> Option<Envelope> {
@@ -129,12 +134,6 @@ impl Envelopes {
     /// The messages alone, if they have the same place to come from: this process, bucket zero.
     pub fn plain(&mut self) -> Option<&mut VecDeque<Incoming>> {
         self.origins.is_empty().then_some(&mut self.incomings)
-    }
-}
-
-impl Origin {
-    fn is_plain(&self) -> bool {
-        self.source.is_none() && self.bucket == 0
     }
 }
 
@@ -204,5 +203,79 @@ impl Mailbox {
     /// Takes everything out.
     pub fn drain(&mut self) -> Vec<Envelope> {
         iter::from_fn(|| self.messages.pop()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel::Message;
+
+    use super::*;
+
+    fn message(number: u8) -> Incoming {
+        Incoming::new(Message::new(vec![number]))
+    }
+
+    fn mailbox(buckets: &[u32]) -> Mailbox {
+        let mut mailbox = Mailbox::default();
+        for (number, bucket) in buckets.iter().enumerate() {
+            mailbox.push(Envelope::local(message(number as u8), *bucket));
+        }
+        mailbox
+    }
+
+    /// Numbers and buckets, in order.
+    fn pairs(envelopes: &mut Envelopes) -> Vec<(u8, u32)> {
+        let pop = || {
+            envelopes
+                .pop()
+                .map(|e| (e.incoming.message.body[0], e.bucket))
+        };
+        iter::from_fn(pop).collect()
+    }
+
+    #[test]
+    fn messages_keep_their_order_and_buckets_however_they_are_taken() {
+        let buckets = [0, 0, 7, 0, 3, 7, 0];
+        let expected: Vec<(u8, u32)> = (0..).zip(buckets).collect();
+        for taken in 0..=buckets.len() {
+            let mut mailbox = mailbox(&buckets);
+            let (mut first, mut second) = (Envelopes::default(), Envelopes::default());
+            mailbox.take_batch(taken, &mut first);
+            assert_eq!(first.len(), taken);
+            mailbox.take_batch(usize::MAX, &mut second);
+            let both = [pairs(&mut first), pairs(&mut second)].concat();
+            assert_eq!(both, expected, "{taken} taken first");
+            assert_eq!(mailbox.len(), 0);
+        }
+    }
+
+    #[test]
+    fn buckets_come_together_and_stay_in_order() {
+        let mut batch = Envelopes::default();
+        mailbox(&[0, 7, 3, 7, 0]).take_batch(usize::MAX, &mut batch);
+        batch.sort_by_bucket();
+        assert_eq!(pairs(&mut batch), [(0, 0), (4, 0), (2, 3), (1, 7), (3, 7)]);
+    }
+
+    #[test]
+    fn what_is_put_back_comes_first() {
+        let mut mailbox = mailbox(&[0, 0]);
+        let back =
+            [(8, 5), (9, 0)].map(|(number, bucket)| Envelope::local(message(number), bucket));
+        mailbox.put_back(back.into_iter());
+        let mut batch = Envelopes::default();
+        mailbox.take_batch(usize::MAX, &mut batch);
+        assert_eq!(pairs(&mut batch), [(8, 5), (9, 0), (0, 0), (1, 0)]);
+    }
+
+    #[test]
+    fn only_plain_messages_are_handled_where_they_lie() {
+        let mut batch = Envelopes::default();
+        mailbox(&[0, 0, 0]).take_batch(usize::MAX, &mut batch);
+        assert_eq!(batch.plain().map(|plain| plain.len()), Some(3));
+        let mut batch = Envelopes::default();
+        mailbox(&[0, 1, 0]).take_batch(usize::MAX, &mut batch);
+        assert!(batch.plain().is_none());
     }
 }
