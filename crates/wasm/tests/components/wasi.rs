@@ -193,7 +193,7 @@ fn a_sleep_beyond_the_deadline_is_ended_and_what_was_written_is_in_the_log() {
     let start = Instant::now();
     let failure = sleeper.tell("x").unwrap_err();
     assert_eq!(failure.kind, FailureKind::Deadline, "{failure}");
-    assert!(start.elapsed() < Duration::from_millis(300));
+    assert!(start.elapsed() < Duration::from_secs(10));
     let lines = sleeper.memory.lines.lock().unwrap();
     assert_eq!(*lines, [(LogLevel::Info, "hello".to_owned())]);
 }
