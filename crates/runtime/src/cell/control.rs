@@ -158,6 +158,7 @@ impl Run {
                     extras.probation = None;
                 }
                 self.cell.set_state(WorkerState::Passive);
+                self.flush().await;
                 self.shrink();
             }
             Err(failure) => self.note(&failure),
@@ -166,11 +167,13 @@ impl Run {
 
     /// Gives back memory that a worker without an instance does not need.
     fn shrink(&mut self) {
-        let Some(extras) = &self.body.extras else {
+        let Some(extras) = &mut self.body.extras else {
             return;
         };
-        let nothing_pending = extras.completions.as_ref().is_none_or(|c| c.is_empty());
-        if extras.singles == 0 && nothing_pending && extras.epochs.is_empty() {
+        if extras.completions.as_ref().is_some_and(|c| c.is_empty()) {
+            extras.completions = None;
+        }
+        if extras.singles == 0 && extras.completions.is_none() && extras.epochs.is_empty() {
             self.body.extras = None;
         }
     }
