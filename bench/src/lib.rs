@@ -4,7 +4,8 @@
 //!
 //! - [`peers`] starts real brokers on loopback and ends them again, whatever happens. Other
 //!   tests use it too; the main types are [`peers::rabbitmq::RabbitMq`],
-//!   [`peers::nats::Nats`] and [`peers::hivewire::Hivewire`].
+//!   [`peers::nats::Nats`] and [`peers::hivewire::Hivewire`]. The shared store of some engines is
+//!   here, too: [`peers::postgres::Postgres`].
 //! - [`drivers`] puts load on a broker through one set of loops for all protocols, and checks
 //!   every body that arrives.
 //! - [`workers`] drives our workers and the actors of other libraries within this process.

@@ -6,7 +6,9 @@ use hivewire_bench::drivers::load::{Load, publish, receive, throughput};
 use hivewire_bench::drivers::nats::Nats as NatsClient;
 use hivewire_bench::drivers::stomp::{Acknowledge, Stomp};
 use hivewire_bench::drivers::{consumer, producer};
+use hivewire_bench::peers::activemq::ActiveMq;
 use hivewire_bench::peers::nats::Nats;
+use hivewire_bench::peers::postgres::Postgres;
 use hivewire_bench::peers::rabbitmq::RabbitMq;
 
 fn load(destination: &str, window: Option<u32>) -> Load {
@@ -29,6 +31,19 @@ fn nats_carries_messages_and_ends_on_drop() {
     let process_id = nats.process_id();
     assert!(is_alive(process_id));
     drop(nats);
+    assert!(!is_alive(process_id));
+}
+
+#[test]
+fn postgres_comes_back_after_a_crash_and_ends_on_drop() {
+    let mut postgres = Postgres::start().expect("postgres starts");
+    let first = postgres.process_id().expect("it runs");
+    postgres.kill();
+    assert_eq!(postgres.process_id(), None);
+    assert!(!is_alive(first));
+    postgres.restart().expect("restarts on its data");
+    let process_id = postgres.process_id().expect("it runs");
+    drop(postgres);
     assert!(!is_alive(process_id));
 }
 
@@ -67,6 +82,33 @@ fn rabbitmq_carries_keeps_and_ends() {
     let process_id = rabbitmq.process_id().expect("it runs");
     let directory = rabbitmq.directory().to_owned();
     drop(rabbitmq);
+    assert!(!is_alive(process_id));
+    assert!(!directory.exists());
+}
+
+/// One broker serves all checks, since it takes seconds to start.
+#[test]
+fn activemq_carries_keeps_and_ends() {
+    let mut activemq = ActiveMq::start().expect("activemq starts");
+    let address = activemq.stomp_address();
+    throughput(&Stomp::transient(), address, &load("a", None)).expect("transient");
+
+    // A receipt waits for the disk here.
+    let kept = Load {
+        messages: 100,
+        ..load("kept", Some(100))
+    };
+    let mut sender = producer(&Stomp::durable(), address, true).expect("connected");
+    publish(&Stomp::durable(), &mut sender, &kept).expect("confirmed");
+    activemq.kill();
+    assert_eq!(activemq.process_id(), None);
+    activemq.restart().expect("restarts on its data");
+    let mut receiver = consumer(&Stomp::durable(), address, &kept.destination).expect("subscribed");
+    receive(&Stomp::durable(), &mut receiver, &kept).expect("confirmed messages survive");
+
+    let process_id = activemq.process_id().expect("it runs");
+    let directory = activemq.directory().to_owned();
+    drop(activemq);
     assert!(!is_alive(process_id));
     assert!(!directory.exists());
 }

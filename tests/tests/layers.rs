@@ -19,7 +19,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "hivewire-bus",
-        &["hivewire-broker", "hivewire-journal", "hivewire-kernel"],
+        &[
+            "hivewire-broker",
+            "hivewire-journal",
+            "hivewire-kernel",
+            "hivewire-wire",
+        ],
     ),
     ("hivewire-runtime", &["hivewire-bus", "hivewire-kernel"]),
     ("hivewire-wasm", &["hivewire-kernel"]),

@@ -1,11 +1,14 @@
 //! Starts the systems under test on loopback, each in a directory of its own, and ends them
 //! again by process id: on drop, on panic, and also when the process that started them dies.
 
+pub mod activemq;
 pub mod hivewire;
 pub mod nats;
+pub mod postgres;
 mod process;
 pub mod rabbitmq;
 
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,6 +23,9 @@ pub const DATA_ROOT_VARIABLE: &str = "HIVEWIRE_BENCH_DIR";
 
 /// How often a start is tried again with other ports, should another process take one first.
 const START_ATTEMPTS_MAX: u32 = 3;
+
+/// How long a peer may take over one answer while it is asked whether it is ready.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What can go wrong while a peer is started, stopped or asked something.
 #[derive(Debug, thiserror::Error)]
@@ -166,6 +172,21 @@ fn wait_until_ready(
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
+}
+
+/// Whether a server lets STOMP clients in.
+fn accepts_stomp(address: SocketAddr) -> bool {
+    let connect = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:guest\n\n\0";
+    exchange(address, connect, 9).is_ok_and(|answer| answer == b"CONNECTED")
+}
+
+/// Sends a request and reads the first bytes of the answer.
+fn exchange(address: SocketAddr, request: &[u8], answer_bytes: usize) -> std::io::Result<Vec<u8>> {
+    let mut stream = connect(address, PROBE_TIMEOUT)?;
+    stream.write_all(request)?;
+    let mut answer = vec![0; answer_bytes];
+    stream.read_exact(&mut answer)?;
+    Ok(answer)
 }
 
 fn write_file(path: &Path, text: &str) -> Result<()> {

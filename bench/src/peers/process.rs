@@ -92,10 +92,14 @@ impl Process {
     }
 
     /// Asks the process to end (SIGTERM) and waits; kills it when it takes too long.
-    pub(super) fn terminate(mut self, timeout: Duration) -> Result<()> {
+    pub(super) fn terminate(self, timeout: Duration) -> Result<()> {
+        self.end_by(Signal::TERM, timeout)
+    }
+
+    /// Asks the process to end by this signal and waits; kills it when it takes too long.
+    pub(super) fn end_by(mut self, signal: Signal, timeout: Duration) -> Result<()> {
         let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM)
-            .map_err(|error| failed(&self.peer, "signal", error.into()))?;
+        kill_process(pid, signal).map_err(|error| failed(&self.peer, "signal", error.into()))?;
         let deadline = Instant::now() + timeout;
         while Instant::now() < deadline {
             match self.child.try_wait() {

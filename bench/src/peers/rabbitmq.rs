@@ -4,7 +4,6 @@
 //! the script below it is called directly, as the present user, with every path, port, cookie
 //! and name of its own, so that many nodes can run beside each other and beside a packaged one.
 
-use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +17,6 @@ use super::{PeerError, Result};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
-const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 const INSTALLATION: &str = "/usr/lib/rabbitmq/lib";
 
 /// Numbers the nodes of this process, since node names must differ.
@@ -58,7 +56,7 @@ impl RabbitMq {
         settings.write(directory.path())?;
         let mut port_mapper = settings.start_port_mapper(directory.path())?;
         super::wait_until_ready(&mut port_mapper, READY_TIMEOUT, || {
-            super::connect(settings.port_mapper, PROBE_TIMEOUT).is_ok()
+            super::connect(settings.port_mapper, super::PROBE_TIMEOUT).is_ok()
         })?;
         let mut rabbitmq = Self {
             node: None,
@@ -114,7 +112,7 @@ impl RabbitMq {
         self.stop_app()?;
         let mut node = self.settings.start_node(self.directory.path())?;
         super::wait_until_ready(&mut node, READY_TIMEOUT, || {
-            accepts_amqp(self.settings.amqp) && accepts_stomp(self.settings.stomp)
+            accepts_amqp(self.settings.amqp) && super::accepts_stomp(self.settings.stomp)
         })?;
         self.node = Some(node);
         Ok(())
@@ -216,18 +214,5 @@ fn find_script() -> Result<PathBuf> {
 }
 
 fn accepts_amqp(address: SocketAddr) -> bool {
-    exchange(address, b"AMQP\x00\x00\x09\x01", 1).is_ok_and(|answer| answer == [1])
-}
-
-fn accepts_stomp(address: SocketAddr) -> bool {
-    let connect = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:guest\npasscode:guest\n\n\0";
-    exchange(address, connect, 9).is_ok_and(|answer| answer == b"CONNECTED")
-}
-
-fn exchange(address: SocketAddr, request: &[u8], answer_bytes: usize) -> std::io::Result<Vec<u8>> {
-    let mut stream = super::connect(address, PROBE_TIMEOUT)?;
-    stream.write_all(request)?;
-    let mut answer = vec![0; answer_bytes];
-    stream.read_exact(&mut answer)?;
-    Ok(answer)
+    super::exchange(address, b"AMQP\x00\x00\x09\x01", 1).is_ok_and(|answer| answer == [1])
 }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::counters::Counters;
 use crate::dead::DEAD_LETTERS;
 use crate::delivery::{AckMode, Delivery, Entry, Outbox};
+use crate::documents;
 use crate::error::{CommitError, PublishError, TooManyNames};
 use crate::queue::{
     Acknowledged, Credit, Publication, Published, Queue, QueueStats, QueueSubscription, Reject,
@@ -32,6 +33,8 @@ pub struct Broker {
     queues: RwLock<HashMap<Name, Arc<Queue>>>,
     topics: RwLock<HashMap<Name, Arc<Topic>>>,
     buckets: Buckets,
+    /// Held from the comparison of a document's revision to the write.
+    pub(crate) documents: Mutex<()>,
     next_rank: AtomicU64,
 }
 
@@ -71,6 +74,7 @@ impl Broker {
             queues: RwLock::default(),
             topics: RwLock::default(),
             buckets: Buckets::recovered(std::mem::take(&mut recovered.buckets)),
+            documents: Mutex::default(),
             next_rank: AtomicU64::new(0),
         });
         broker.add_recovered(recovered);
@@ -230,6 +234,7 @@ impl Broker {
     /// Makes the caller the owner of a bucket: commits with an older epoch are refused from now
     /// on. It is permanent once the journal is synced up to the position.
     pub fn raise_epoch(&self, name: &Name) -> Result<(u64, Position), CommitError> {
+        documents::check_not_reserved(name)?;
         let bucket = self.bucket(name)?;
         let mut bucket = bucket.lock();
         let epoch = bucket.epoch + 1;
@@ -258,6 +263,10 @@ impl Broker {
             Some(bucket) => bucket.lock().scan(after, pairs_max),
             None => Vec::new(),
         }
+    }
+
+    pub(crate) fn find_bucket(&self, name: &Name) -> Option<Arc<Mutex<Bucket>>> {
+        self.buckets.find(name)
     }
 
     pub(crate) fn bucket(&self, name: &Name) -> Result<Arc<Mutex<Bucket>>, CommitError> {

@@ -9,6 +9,7 @@ use parking_lot::MutexGuard;
 
 use crate::broker::{Broker, Subscription};
 use crate::delivery::Entry;
+use crate::documents;
 use crate::error::{CommitError, PublishError};
 use crate::queue::{Core, Place, Publication, Queue};
 use crate::records::{RecordWriter, publish_bytes};
@@ -121,6 +122,17 @@ impl Broker {
     /// Does all of it or nothing. It is permanent once the journal is synced up to the position
     /// given back; without one it concerns memory only and is done.
     pub fn commit(&self, commit: Commit<'_>) -> Result<Option<Position>, CommitError> {
+        if let Some(state) = &commit.state {
+            documents::check_not_reserved(&state.bucket)?;
+        }
+        self.commit_to_any_bucket(commit)
+    }
+
+    /// The same, also for buckets that are not for everybody.
+    pub(crate) fn commit_to_any_bucket(
+        &self,
+        commit: Commit<'_>,
+    ) -> Result<Option<Position>, CommitError> {
         let bucket = match &commit.state {
             Some(state) => Some(self.bucket(&state.bucket)?),
             None => None,

@@ -87,6 +87,14 @@ pub enum CommitError {
         /// What it may take.
         bytes_max: usize,
     },
+    /// The bucket is for something else.
+    #[error(
+        "bucket {bucket} holds documents, which change only by their revision: choose another bucket"
+    )]
+    Reserved {
+        /// The bucket.
+        bucket: Name,
+    },
     /// There are too many buckets.
     #[error("there are {buckets_max} buckets already: raise broker.buckets_max")]
     TooManyBuckets {

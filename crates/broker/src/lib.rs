@@ -40,6 +40,7 @@ mod commit;
 mod counters;
 mod dead;
 mod delivery;
+mod documents;
 mod error;
 mod queue;
 mod records;
@@ -55,6 +56,7 @@ pub use commit::{Commit, Consumed, StateCommit};
 pub use counters::Counters;
 pub use dead::{DEAD_LETTERS, DeadFilter, DeadLetter};
 pub use delivery::{AckMode, Delivery, Entry, Outbox};
+pub use documents::{DOCUMENT_BYTES_MAX, DOCUMENTS, Document, DocumentError};
 pub use error::{CommitError, PublishError, TooManyNames};
 pub use journal::{AppendError, Durable, Position};
 pub use queue::{

@@ -1,6 +1,6 @@
 //! What all queues and topics of a broker have in common.
 //!
-//! Locks, in the order in which they are taken: a bucket; queues in the order of their ranks, the
+//! Locks, in the order in which they are taken: that of the documents; a bucket; queues in the order of their ranks, the
 //! dead letters last; the lists of what is held or could not be written; a topic; an outbox; the
 //! journal. The maps of names are taken alone, and nothing waits for a queue while they are locked
 //! for writing: only queues that nobody else holds are looked into.

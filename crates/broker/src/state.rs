@@ -56,11 +56,17 @@ impl Bucket {
     /// Pairs whose key comes after `after`, in order.
     pub fn scan(&self, after: Option<&[u8]>, pairs_max: usize) -> Vec<(Bytes, Bytes)> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.range(start)
+            .take(pairs_max)
+            .map(|(key, value, _)| (key.clone(), value.clone()))
+            .collect()
+    }
+
+    /// Pairs from there on, in order, each with where it stands in the journal.
+    pub fn range(&self, start: Bound<&[u8]>) -> impl Iterator<Item = (&Bytes, &Bytes, Position)> {
         self.values
             .range::<[u8], _>((start, Bound::Unbounded))
-            .take(pairs_max)
-            .map(|(key, value)| (key.clone(), value.bytes.clone()))
-            .collect()
+            .map(|(key, value)| (key, &value.bytes, value.stored))
     }
 
     /// What the bucket would take after these writes.

@@ -29,6 +29,11 @@ impl Deadline {
         Instant::now() >= self.at
     }
 
+    /// How much time is left.
+    pub fn left(&self) -> Duration {
+        self.at.saturating_duration_since(Instant::now())
+    }
+
     /// Waits for `future` as long as there is time.
     pub async fn limit<T>(&self, future: impl Future<Output = T>) -> Result<T, Elapsed> {
         let limited = tokio::time::timeout_at(self.at, future).await;

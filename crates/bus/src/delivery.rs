@@ -6,6 +6,9 @@ use kernel::Message;
 /// a publish repeats it under the same id, so that receivers can tell.
 pub const MESSAGE_ID: &str = "message-id";
 
+/// The header under which an engine's own id travels over a broker that knows nothing of it.
+pub(crate) const ENGINE_ID: &str = "hivewire-id";
+
 /// A message in a subscriber's hands.
 #[derive(Clone, Debug)]
 pub struct Delivery {
@@ -25,7 +28,8 @@ impl Delivery {
     /// The id under which the message was sent, and sent again if its publish was in doubt.
     pub fn message_id(&self) -> Option<&str> {
         let given = self.message.headers.get(MESSAGE_ID);
-        given.or(self.engine_id.as_deref())
+        let given = given.or(self.engine_id.as_deref());
+        given.or_else(|| self.message.headers.get(ENGINE_ID))
     }
 }
 

@@ -29,22 +29,28 @@
 //! # Ok(()) }
 //! ```
 //!
+//! An engine that only delivers gets commits from a shared [`store`]: see [`StoredBus`].
+//!
 //! What it deliberately does not do: it runs no workers, knows no flows, and never hides what an
 //! engine cannot give. [`Bus::capabilities`] says so, and `tests/contract` proves it.
 
 mod capabilities;
 mod commit;
 mod contract;
+mod dead_letter;
 mod deadline;
 mod delivery;
 pub mod engines;
 mod error;
+pub mod store;
+mod stored;
 
 pub use capabilities::{AckLevel, Capabilities, Given};
 pub use commit::{Commit, Consumed, Owner, StateWrite, Submitted};
 pub use contract::{Bus, QueueSettings, Subscription};
 pub use delivery::{Delivery, MESSAGE_ID, Receipt, Reject, Tag};
 pub use error::BusError;
+pub use stored::{StoredBus, StoredCounts, StoredSettings};
 
 /// The name of the queue where dead letters wait, on every engine. It can be subscribed to.
 pub const DEAD_LETTERS: &str = broker::DEAD_LETTERS;

@@ -165,6 +165,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("users", "who may connect; as long as nobody stands here, anyone on this machine may"),
     ("users.name", "the login"),
     ("users.password", "the passcode"),
+    ("users.node", "whether it is a node, which may keep state here and commit, and send to names that begin with `hivewire.`; as long as there are no users, whoever connects from the same machine may be one"),
     ("http.address", "where HTTP listens, or `off`"),
     ("http.allow_remote", "lets HTTP listen where other machines can reach it, although nothing is encrypted"),
     ("http.hosts", "further names in the Host header that are ours, such as that of a proxy"),

@@ -24,7 +24,7 @@ use crate::counters::Counters;
 use crate::session::{Progress, Session, Stop};
 
 /// With so many unwritten answers a client is not read from.
-const ANSWER_BYTES_MAX: usize = 256 * 1024;
+pub(crate) const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
 /// After so many full buffers a connection lets others run.
 const ROUNDS_MAX: usize = 4;
@@ -110,7 +110,8 @@ impl<S: Session> Connection<'_, S> {
                 return;
             }
             timer.arm(self.next_deadline());
-            let reading = self.stop.is_none() && self.output.answers.len() < ANSWER_BYTES_MAX;
+            let owed_bytes = self.output.answers.len() + self.session.waiting_bytes();
+            let reading = self.stop.is_none() && owed_bytes < ANSWER_BYTES_MAX;
             tokio::select! {
                 got = self.input.read(&mut read), if reading => {
                     if !self.received(got).await {
@@ -181,15 +182,17 @@ impl<S: Session> Connection<'_, S> {
         };
         let new_bytes = bytes.len() - input.seen_bytes;
         self.counters.bytes_in.inc_by(new_bytes as u64);
-        let left = self.handle(bytes).await;
+        let (left, is_ahead) = self.handle(bytes).await;
         self.ending.extend(self.session.take_ending());
         let begun = match input.begun {
-            _ if left == 0 => None,
+            // The client is not the one who is waited for.
+            _ if left == 0 || is_ahead => None,
             Some(begun) if left == bytes.len() => Some(begun),
             // Something was completed, so what is left began just now.
             _ => Some(Instant::now()),
         };
         input.keep(buffer, left, begun);
+        input.is_ahead = is_ahead && left > 0;
         self.input = input;
         if self.session.wants_quick_acknowledgements() {
             quick_acknowledge(&self.write);
@@ -197,14 +200,17 @@ impl<S: Session> Connection<'_, S> {
         true
     }
 
-    /// Lets the session handle its commands; says how many bytes at the end are left.
-    async fn handle(&mut self, bytes: &[u8]) -> usize {
+    /// Lets the session handle its commands; says how many bytes at the end are left, and whether they
+    /// are to be handled as soon as answers are written.
+    async fn handle(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut rest = bytes;
         loop {
             let received = self.session.receive(rest, &mut self.output.answers);
             rest = &rest[received.consumed..];
-            if self.finish(received.progress).await == Progress::Done {
-                return rest.len();
+            match self.finish(received.progress).await {
+                Progress::Done => return (rest.len(), false),
+                Progress::AnswersFirst => return (rest.len(), true),
+                Progress::NotReady => {}
             }
         }
     }
@@ -216,6 +222,7 @@ impl<S: Session> Connection<'_, S> {
         loop {
             match progress {
                 Ok(Progress::Done) => return waited,
+                Ok(Progress::AnswersFirst) => return Progress::AnswersFirst,
                 Ok(Progress::NotReady) => {
                     self.broker.ready().await;
                     waited = Progress::NotReady;
@@ -453,6 +460,10 @@ struct Input {
     /// How many bytes at the start of what was read last had been there before.
     seen_bytes: usize,
     read_bytes: usize,
+    /// What was kept may hold whole commands: it is handled before more is read.
+    is_ahead: bool,
+    /// The client sends nothing more.
+    is_over: bool,
 }
 
 impl Input {
@@ -467,6 +478,10 @@ impl Input {
         read: Pin<&mut ReadHalf<'_>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<Option<ReadBuffer>>> {
+        if std::mem::take(&mut self.is_ahead) {
+            self.seen_bytes = self.kept.len();
+            return Poll::Ready(Ok(None));
+        }
         let mut buffer = ReadBuffer::borrow();
         let fits = self.kept.len() <= BUFFER_BYTES / 2;
         let start = if fits { self.kept.len() } else { 0 };
@@ -476,6 +491,7 @@ impl Input {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Ready(Ok(())) => {
                 let count = target.filled().len();
+                self.is_over = count == 0;
                 self.seen_bytes = self.kept.len();
                 if fits {
                     buffer[..start].copy_from_slice(&self.kept);
@@ -496,7 +512,7 @@ impl Input {
             Some(buffer) => &buffer[..self.read_bytes],
             None => &self.kept[..],
         };
-        (bytes.len() > self.seen_bytes).then_some(bytes)
+        (!self.is_over).then_some(bytes)
     }
 
     /// Keeps the last `left` bytes for the next time.

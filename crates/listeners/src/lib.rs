@@ -21,6 +21,7 @@ mod buffers;
 mod connection;
 mod counters;
 mod gamq;
+mod reserved;
 mod session;
 mod settings;
 mod stomp;

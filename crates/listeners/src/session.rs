@@ -21,6 +21,8 @@ pub(crate) enum Progress {
     Done,
     /// The journal must become ready first; then `resume` is to be called.
     NotReady,
+    /// Answers must be written first; then `receive` is to be called with what is left.
+    AnswersFirst,
 }
 
 /// What became of some input.
@@ -40,6 +42,11 @@ pub(crate) trait Session: Send {
 
     /// Whether something waits for the journal to be synced.
     fn awaits_sync(&self) -> bool;
+
+    /// Bytes of answers that wait for it.
+    fn waiting_bytes(&self) -> usize {
+        0
+    }
 
     /// The journal was synced further, or failed.
     fn synced(&mut self, durable: Durable, answers: &mut Vec<u8>) -> Result<(), Stop>;

@@ -73,6 +73,9 @@ pub struct User {
     pub name: String,
     /// The passcode.
     pub password: String,
+    /// Whether it is a node: it may keep state here, commit, and send to names of Hivewire's own.
+    #[serde(default)]
+    pub node: bool,
 }
 
 impl fmt::Debug for User {
@@ -81,6 +84,7 @@ impl fmt::Debug for User {
         formatter
             .debug_struct("User")
             .field("name", &self.name)
+            .field("node", &self.node)
             .finish_non_exhaustive()
     }
 }

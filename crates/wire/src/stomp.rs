@@ -17,11 +17,13 @@
 //! Where readers may be lenient without harm they are: a value may hold a plain colon, and any
 //! command may carry a body.
 
+pub mod additions;
 mod decode;
 mod encode;
 mod error;
 mod frame;
 mod negotiate;
+pub mod state;
 
 pub use decode::{Decoded, Decoder, Limits};
 pub use encode::{HEARTBEAT, begin, encode, finish, header, header_number, header_raw};

@@ -79,10 +79,13 @@ fn heart_beats_to_a_client_that_does_not_read_cost_nothing() {
         sender.expect("RECEIPT\nreceipt-id:r\nack-level:memory\n\n\0");
     }
     // It is blocked by now: 24 MiB do not fit into the buffers of two sockets.
-    let before = processor_ticks(&hive);
-    std::thread::sleep(Duration::from_secs(1));
-    let used = processor_ticks(&hive) - before;
-    assert!(used < 10, "{used} % of a processor");
+    // One that is kept busy is so all the time; one that tidies up after itself is not.
+    let rests = (0..5).any(|_| {
+        let before = processor_ticks(&hive);
+        std::thread::sleep(Duration::from_secs(1));
+        processor_ticks(&hive) - before < 10
+    });
+    assert!(rests, "the broker never rests");
     for _ in 0..24 {
         assert!(wire.frame().ends_with("x\0"));
     }

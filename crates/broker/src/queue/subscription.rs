@@ -9,6 +9,9 @@ use parking_lot::Mutex;
 use super::{Core, Queue, Reject, Settled};
 use crate::delivery::{AckMode, Delivery, Entry, Outbox};
 
+/// So many messages may be noted as untouched before those are looked for that are not held any more.
+const UNTOUCHED_MIN: usize = 64;
+
 /// A subscriber's side of a queue. Dropping it ends the subscription.
 pub struct QueueSubscription {
     queue: Arc<Queue>,
@@ -95,7 +98,17 @@ impl QueueSubscription {
     /// The subscriber never looked at these messages: when it ends, they are given back as if they
     /// had not been delivered.
     pub fn release(&self, ids: impl IntoIterator<Item = u64>) {
-        self.untouched.lock().extend(ids);
+        let core = self.queue.core.lock();
+        let Some(subscriber) = core.subscriber(self.index) else {
+            return;
+        };
+        let is_held = |id: &u64| subscriber.covers(*id, false).next().is_some();
+        let mut untouched = self.untouched.lock();
+        untouched.extend(ids.into_iter().filter(is_held));
+        // Those that were acknowledged all the same must not stay for ever.
+        if untouched.len() > 2 * subscriber.unacked.len() + UNTOUCHED_MIN {
+            untouched.retain(is_held);
+        }
     }
 
     /// Ends the subscription. `unsent` are deliveries that the session took from its outbox and

@@ -4,6 +4,7 @@ mod commits;
 mod compaction;
 mod concurrency;
 mod dead_letters;
+mod documents;
 mod durability;
 mod failures;
 mod names;

@@ -5,7 +5,6 @@
 
 mod subscription;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -15,17 +14,14 @@ use broker::{AckMode, Broker, Channel, CommitError, Credit, Outbox, Publication,
 use bytes::Bytes;
 use journal::{AppendError, JournalFailed, Position};
 use kernel::{Destination, Message, Name, Timestamp};
-use parking_lot::RwLock;
 
 use self::subscription::EmbeddedSubscription;
 use crate::capabilities::{AckLevel, Capabilities, Given};
 use crate::commit::{Commit, StateWrite, Submitted};
 use crate::contract::{Bus, QueueSettings, Subscription};
 use crate::deadline::Deadline;
+use crate::engines::declared::Declared;
 use crate::error::BusError;
-
-/// How many queues may have settings of their own.
-const DECLARED_QUEUES_MAX: usize = 100_000;
 
 /// How many bytes a subscriber is sent ahead of what it asks for.
 const UNSENT_BYTES_MAX: u32 = 4 << 20;
@@ -33,8 +29,7 @@ const UNSENT_BYTES_MAX: u32 = 4 << 20;
 /// A bus over a broker in this process.
 pub struct EmbeddedBus {
     broker: Arc<Broker>,
-    /// Only settings that differ from the default are kept.
-    declared: RwLock<HashMap<Name, QueueSettings>>,
+    declared: Declared,
     next_token: AtomicU32,
 }
 
@@ -43,23 +38,8 @@ impl EmbeddedBus {
     pub fn new(broker: Arc<Broker>) -> Self {
         Self {
             broker,
-            declared: RwLock::default(),
+            declared: Declared::default(),
             next_token: AtomicU32::new(0),
-        }
-    }
-
-    fn settings(&self, queue: &Name) -> QueueSettings {
-        self.declared.read().get(queue).cloned().unwrap_or_default()
-    }
-
-    fn is_durable(&self, destination: &Destination) -> bool {
-        match destination {
-            Destination::Queue(name) => self
-                .declared
-                .read()
-                .get(name)
-                .is_none_or(|settings| settings.durable),
-            Destination::Topic(_) => false,
         }
     }
 
@@ -109,7 +89,7 @@ impl EmbeddedBus {
     fn broker_commit<'a>(&self, commit: &'a Commit<'_>) -> Result<broker::Commit<'a>, BusError> {
         let now = self.broker.clock().now();
         let send = |(destination, message): &(Destination, Message)| {
-            let durable = self.is_durable(destination);
+            let durable = self.declared.is_durable(destination);
             let message = stamped(message.clone(), now);
             (destination.clone(), Publication { message, durable })
         };
@@ -145,17 +125,7 @@ impl Bus for EmbeddedBus {
         settings: &QueueSettings,
         _timeout: Duration,
     ) -> Result<(), BusError> {
-        let mut declared = self.declared.write();
-        if *settings == QueueSettings::default() {
-            declared.remove(queue);
-            return Ok(());
-        }
-        if declared.len() >= DECLARED_QUEUES_MAX && !declared.contains_key(queue) {
-            let reason = format!("{DECLARED_QUEUES_MAX} queues have settings of their own already");
-            return Err(BusError::Refused { reason });
-        }
-        declared.insert(queue.clone(), settings.clone());
-        Ok(())
+        self.declared.remember(queue, settings)
     }
 
     async fn publish(
@@ -165,7 +135,7 @@ impl Bus for EmbeddedBus {
         timeout: Duration,
     ) -> Result<AckLevel, BusError> {
         let deadline = Deadline::after(timeout);
-        let durable = self.is_durable(to);
+        let durable = self.declared.is_durable(to);
         let channel = self.broker.channel(to).map_err(refused)?;
         if durable && deadline.limit(self.broker.ready()).await.is_err() {
             return Err(deadline.timeout("a publish", "the journal takes nothing"));
@@ -205,7 +175,7 @@ impl Bus for EmbeddedBus {
             unsent_bytes: UNSENT_BYTES_MAX,
         };
         let tries_max = match from {
-            Destination::Queue(name) => self.settings(name).tries_max,
+            Destination::Queue(name) => self.declared.settings(name).tries_max,
             Destination::Topic(_) => u32::MAX,
         };
         let token = self.next_token.fetch_add(1, Ordering::Relaxed);
@@ -359,6 +329,8 @@ fn commit_error(error: CommitError) -> BusError {
         },
         CommitError::NotHeld { .. } => BusError::NotHeld { messages: 1 },
         CommitError::Send(error) => publish_error(error),
-        CommitError::StateTooLarge { .. } | CommitError::TooManyBuckets { .. } => refused(error),
+        CommitError::StateTooLarge { .. }
+        | CommitError::TooManyBuckets { .. }
+        | CommitError::Reserved { .. } => refused(error),
     }
 }

@@ -141,6 +141,25 @@ pub const WITHOUT_CONTROL: &[(&str, &str)] = &[
     ),
 ];
 
+/// Faults that must also be caught where state and messages are on two servers.
+pub const STORED: &[(&str, Fault)] = &[
+    ("a commit does all of it", Fault::ForgetsWrites),
+    ("an older epoch is refused", Fault::IgnoresEpochs),
+    (
+        "sends of a refused commit never appear",
+        Fault::SplitsCommits,
+    ),
+    (
+        "a refused commit's input comes again",
+        Fault::ConsumesRefusedInput,
+    ),
+    (
+        "a commit of what is not held does nothing",
+        Fault::ForgetsAcknowledgements,
+    ),
+    ("state is read back in order", Fault::MixesBuckets),
+];
+
 /// What a broken engine came to.
 pub struct Control {
     pub fault: Fault,

@@ -1,5 +1,7 @@
 //! One contract suite proves every engine: a table of guarantees by engines, and broken engines
-//! that it must catch. `HIVEWIRE_CONTRACT_ENGINE=embedded` limits it to one engine.
+//! that it must catch. `HIVEWIRE_CONTRACT_ENGINE` limits it: `embedded` or `amqp` to one engine,
+//! `stomp` to all that speak STOMP, `stomp, activemq` to one of these, `stored` to those with a
+//! shared store.
 
 mod controls;
 mod engines;
@@ -16,12 +18,19 @@ use tracing_subscriber::EnvFilter;
 
 use crate::controls::Control;
 use crate::engines::broken::Fault;
-use crate::engines::{AmqpFixture, EmbeddedFixture, Server};
+use crate::engines::{
+    AmqpFixture, EmbeddedFixture, Server, StompFixture, StompServer, StoreServer, StoredFixture,
+    start_store,
+};
 use crate::report::{Column, Report};
 use crate::suite::{Fixture, Guarantee, Outcome, World};
 
 /// Names the only engine to run.
 const ENGINE_VARIABLE: &str = "HIVEWIRE_CONTRACT_ENGINE";
+
+const STOMP_HIVEWIRE: &str = "stomp, hivewire";
+const STOMP_RABBITMQ: &str = "stomp, rabbitmq";
+const STOMP_ACTIVEMQ: &str = "stomp, activemq";
 
 /// A part of the name of the only guarantees to ask, for when one is being worked on.
 const GUARANTEE_VARIABLE: &str = "HIVEWIRE_CONTRACT_GUARANTEE";
@@ -49,25 +58,76 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Whether an engine is to be run, by its name or by what its name begins with.
+fn is_wanted(engine: &str) -> bool {
+    let Ok(only) = std::env::var(ENGINE_VARIABLE) else {
+        return true;
+    };
+    let rest = engine.strip_prefix(only.as_str());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+}
+
 async fn run() -> Result<Report> {
-    let only = std::env::var(ENGINE_VARIABLE).ok();
-    let is_wanted = |engine: &str| only.as_deref().is_none_or(|only| only == engine);
     let guarantees = guarantees::all();
     let mut report = Report::new(&guarantees);
-    // The server takes a while to start; meanwhile the embedded engine runs.
-    let server = is_wanted("amqp").then(|| tokio::task::spawn_blocking(RabbitMq::start));
+    // These servers take a while to start; meanwhile the other engines run.
+    let rabbitmq = is_wanted("amqp") || is_wanted("stored") || is_wanted(STOMP_RABBITMQ);
+    let rabbitmq = rabbitmq.then(|| tokio::task::spawn_blocking(RabbitMq::start));
+    let activemq = is_wanted(STOMP_ACTIVEMQ) || is_wanted("stored");
+    let activemq = activemq.then(|| tokio::task::spawn_blocking(StompServer::activemq));
+    let store = is_wanted("stored").then(|| tokio::task::spawn_blocking(start_store));
     if is_wanted("embedded") {
         let fixture = Arc::new(EmbeddedFixture::start()?);
         report.columns.push(ask_all(&guarantees, fixture).await?);
         report.controls = controls::run(&guarantees).await?;
         report.uncontrolled = controls::uncontrolled(&guarantees);
     }
-    if let Some(server) = server {
+    if is_wanted(STOMP_HIVEWIRE) {
+        run_hivewire(&guarantees, &mut report).await?;
+    }
+    let store = match store {
+        Some(starting) => Some(starting.await??),
+        None => None,
+    };
+    if let Some(server) = rabbitmq {
         let server = server.await?.context("cannot start the AMQP server")?;
         let server: Server = Arc::new(Mutex::new(server));
-        run_amqp(&guarantees, server, &mut report).await?;
+        if is_wanted("amqp") {
+            run_amqp(&guarantees, server.clone(), &mut report).await?;
+        }
+        if is_wanted(STOMP_RABBITMQ) {
+            let fixture = Arc::new(StompFixture::direct(StompServer::RabbitMq(server.clone())));
+            report.columns.push(ask_all(&guarantees, fixture).await?);
+        }
+        if let Some(store) = &store {
+            run_stored(&guarantees, server, store, &mut report).await?;
+        }
+    }
+    if let Some(server) = activemq {
+        let server = server.await?.context("cannot start ActiveMQ")?;
+        let fixture = Arc::new(StompFixture::direct(server));
+        if is_wanted(STOMP_ACTIVEMQ) {
+            report
+                .columns
+                .push(ask_all(&guarantees, fixture.clone()).await?);
+        }
+        if let Some(store) = store {
+            let stored = StoredFixture::new("activemq + postgres", fixture, store);
+            let column = ask_all(&guarantees, Arc::new(stored)).await?;
+            report.columns.push(column);
+        }
     }
     Ok(report)
+}
+
+async fn run_hivewire(guarantees: &[Guarantee], report: &mut Report) -> Result<()> {
+    let server = tokio::task::spawn_blocking(StompServer::hivewire).await?;
+    let server = server.context("cannot start a Hivewire broker")?;
+    let direct = Arc::new(StompFixture::direct(server.clone()));
+    report.columns.push(ask_all(guarantees, direct).await?);
+    let slow = Arc::new(StompFixture::over_slow_network(server)?);
+    report.columns.push(ask_all(guarantees, slow).await?);
+    Ok(())
 }
 
 async fn run_amqp(guarantees: &[Guarantee], server: Server, report: &mut Report) -> Result<()> {
@@ -89,6 +149,30 @@ async fn run_amqp(guarantees: &[Guarantee], server: Server, report: &mut Report)
     ] {
         let guarantee = controls::find(guarantees, name)?;
         let control: Control = controls::run_one(guarantee, slow.clone(), fault).await?;
+        report.controls.push(control);
+    }
+    Ok(())
+}
+
+async fn run_stored(
+    guarantees: &[Guarantee],
+    server: Server,
+    store: &StoreServer,
+    report: &mut Report,
+) -> Result<()> {
+    let stomp = StompFixture::direct(StompServer::RabbitMq(server.clone()));
+    let stomp = StoredFixture::new("stomp + postgres", Arc::new(stomp), store.clone());
+    let column = ask_all(guarantees, Arc::new(stomp)).await?;
+    report.columns.push(column);
+    let amqp = Arc::new(AmqpFixture::direct(server));
+    let amqp = StoredFixture::new("amqp + postgres", amqp, store.clone());
+    let fixture = Arc::new(amqp);
+    report
+        .columns
+        .push(ask_all(guarantees, fixture.clone()).await?);
+    for (name, fault) in controls::STORED {
+        let guarantee = controls::find(guarantees, name)?;
+        let control = controls::run_one(guarantee, fixture.clone(), *fault).await?;
         report.controls.push(control);
     }
     Ok(())

@@ -32,6 +32,10 @@ pub trait Fixture: Send + Sync {
     async fn restart(&self) -> Result<()>;
     /// The network between client and engine, if a test may harm it.
     fn network(&self) -> Option<&Proxy>;
+    /// Whether it can be made to crash at a chosen operation on its disk.
+    fn can_crash_at_a_point(&self) -> Given {
+        Given::No("its servers cannot be stopped at a chosen operation")
+    }
     /// The engine is to crash after that many more operations on its disk, if that can be arranged.
     fn crash_after(&self, _operations: u64) -> bool {
         false
@@ -125,7 +129,12 @@ impl Guarantee {
             Needs::Restart => restart(),
             Needs::CommitAndRestart => given(capabilities.commit).or_else(restart),
             Needs::ReconnectAndRestart => connection().or_else(restart),
-            Needs::DiskThatCrashes => given(capabilities.commit),
+            Needs::DiskThatCrashes => {
+                given(capabilities.commit).or_else(|| match fixture.can_crash_at_a_point() {
+                    Given::Yes => None,
+                    Given::No(reason) => Some(Outcome::NotHere(reason)),
+                })
+            }
         }
     }
 }

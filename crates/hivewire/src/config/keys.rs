@@ -35,6 +35,7 @@ fn sample() -> Value {
     file.users.push(User {
         name: String::new(),
         password: String::new(),
+        node: false,
     });
     file.broker.queues.push(QueueRule {
         name: String::new(),

@@ -207,6 +207,10 @@ mod tests {
             [[users]]
             name = "alice"
             password = "wonderland"
+            [[users]]
+            name = "hive2"
+            password = "honey"
+            node = true
             [http]
             address = "off"
             hosts = ["hive.example"]
@@ -238,6 +242,7 @@ mod tests {
         assert_eq!(config.http.hosts, ["hive.example"]);
         assert!(config.listeners.allow_remote);
         assert_eq!(config.listeners.users[0].name, "alice");
+        assert!(!config.listeners.users[0].node && config.listeners.users[1].node);
         assert_eq!(config.listeners.gamq.body_bytes_max, 5);
         assert_eq!(config.broker.for_queue("orders.new").tries_max, 2);
         assert_eq!(config.journal.segment_bytes, 1 << 20);

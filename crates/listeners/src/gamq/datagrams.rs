@@ -187,7 +187,7 @@ impl Datagrams {
                 return Ok(Progress::Done);
             };
             match sender.session.flush(answers)? {
-                Progress::Done => return Ok(Progress::Done),
+                Progress::Done | Progress::AnswersFirst => return Ok(Progress::Done),
                 Progress::NotReady => self.context.broker.ready().await,
             }
         }

@@ -16,6 +16,7 @@ use super::{destination, limits};
 use crate::Context;
 use crate::batch::Batch;
 use crate::counters::Counters;
+use crate::reserved;
 use crate::session::{Progress, Received, Session, Stop};
 use crate::settings::GamqSettings;
 
@@ -169,6 +170,10 @@ impl GamqSession {
                 return self.complain_of(PUBLISH, answers, &text);
             }
         };
+        if reserved::is_for_nodes(&destination) {
+            let text = format!("{PUBLISH}: access refused: {destination} is for nodes only");
+            return self.complain_of(PUBLISH, answers, &text);
+        }
         match self.broker.channel(&destination) {
             Ok(channel) => {
                 self.target = Some((name.to_owned(), channel));

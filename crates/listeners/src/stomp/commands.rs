@@ -1,27 +1,27 @@
 //! What each frame of a client does.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use broker::{AckMode, AppendError, CommitError, Credit, Publication, PublishError, Reject};
 use bytes::Bytes;
 use kernel::{Destination, Headers, HeadersBuilder, HeadersError, Message};
-use subtle::ConstantTimeEq;
-use wire::stomp::{self, Command, Frame, HeartBeat};
+use wire::stomp::additions::{DEAD, REASON, SENDERS_MESSAGE_ID, THROUGH, TRIES, UNSEEN};
+use wire::stomp::{self, Command, Frame};
 
 use super::destination::{self, TEMPORARY};
-use super::encode::{self, parse_message_id};
+use super::encode::{self, MESSAGE_ID, parse_message_id};
+use super::requests::FOR_NODES;
 use super::session::StompSession;
 use super::subscriptions::Subscribed;
 use super::transactions::{Answer, TransactionError};
+use crate::reserved;
 use crate::session::{Progress, Stop};
-use crate::settings::User;
 
 /// A prefetch count is never larger than this, whatever a client asks for.
 const PREFETCH_MESSAGES_MAX: u32 = 65_535;
 
 /// A command that could not be carried out, in words for the client.
-struct Refusal(String);
+pub(super) struct Refusal(pub String);
 
 impl<E: std::error::Error> From<E> for Refusal {
     fn from(error: E) -> Self {
@@ -30,7 +30,7 @@ impl<E: std::error::Error> From<E> for Refusal {
 }
 
 /// What carrying out a command came to.
-type Outcome = Result<Progress, Refusal>;
+pub(super) type Outcome = Result<Progress, Refusal>;
 
 impl StompSession {
     /// Carries out one frame. Unless it is done, nothing of it has happened.
@@ -60,14 +60,17 @@ impl StompSession {
     }
 
     fn or_fail(
-        &self,
+        &mut self,
         outcome: Outcome,
         frame: &Frame<'_>,
         answers: &mut Vec<u8>,
     ) -> Result<Progress, Stop> {
-        outcome.map_err(|Refusal(message)| {
+        outcome.or_else(|Refusal(message)| {
+            if self.spoil_transaction(frame, &message) {
+                return Ok(Progress::Done);
+            }
             self.counters.protocol_errors.inc();
-            self.fail(&message, frame.header("receipt").as_deref(), answers)
+            Err(self.fail(&message, frame.header("receipt").as_deref(), answers))
         })
     }
 
@@ -95,56 +98,6 @@ impl StompSession {
         Ok(Progress::Done)
     }
 
-    fn connect(&mut self, frame: &Frame<'_>, answers: &mut Vec<u8>) -> Outcome {
-        let accept = frame.header("accept-version");
-        let Some(version) = stomp::negotiate(accept.as_deref()) else {
-            return Err(Refusal(format!(
-                "no version in common: you offer {}, and 1.0, 1.1 and 1.2 are spoken here",
-                accept.unwrap_or_default()
-            )));
-        };
-        let client: HeartBeat = match frame.header("heart-beat") {
-            Some(text) => text.parse()?,
-            None => HeartBeat::default(),
-        };
-        if !self.may_connect(frame) {
-            return Err(Refusal("access refused: login or passcode is wrong".into()));
-        }
-        let ours = HeartBeat {
-            can_send_every_ms: self.settings.stomp.heart_beat_send_ms,
-            wants_every_ms: self.settings.stomp.heart_beat_want_ms,
-        };
-        self.heart.send_every = ours.sends_every_ms(client).map(Duration::from_millis);
-        self.heart.expect_every = client.sends_every_ms(ours).map(Duration::from_millis);
-        self.version = version;
-        self.decoder.set_version(version);
-        self.connected = true;
-        let beats = ours.to_string();
-        let headers = [
-            ("version", version.as_str()),
-            ("server", concat!("hivewire/", env!("CARGO_PKG_VERSION"))),
-            ("session", self.id.as_str()),
-            ("heart-beat", beats.as_str()),
-        ];
-        stomp::encode(answers, version, Command::Connected, headers, None);
-        Ok(Progress::Done)
-    }
-
-    fn may_connect(&self, frame: &Frame<'_>) -> bool {
-        let users = &self.settings.users;
-        if users.is_empty() {
-            return true;
-        }
-        let login = frame.header("login").unwrap_or_default();
-        let passcode = frame.header("passcode").unwrap_or_default();
-        // Every user is looked at, so that the time taken tells nothing.
-        users.iter().fold(false, |found, User { name, password }| {
-            let fits = name.as_bytes().ct_eq(login.as_bytes())
-                & password.as_bytes().ct_eq(passcode.as_bytes());
-            found | bool::from(fits)
-        })
-    }
-
     /// Everything before it has been published, so only receipts may still be due.
     fn disconnect(&mut self, frame: &Frame<'_>, answers: &mut Vec<u8>) -> Stop {
         if let Some(receipt) = frame.header("receipt") {
@@ -164,8 +117,8 @@ impl StompSession {
             Err(refusal) => {
                 // What was sent before the mistake still counts.
                 return match self.flush(answers)? {
-                    Progress::NotReady => Ok(Progress::NotReady),
                     Progress::Done => self.or_fail(Err(refusal), frame, answers),
+                    other => Ok(other),
                 };
             }
         };
@@ -193,7 +146,18 @@ impl StompSession {
         more_bytes: usize,
         answers: &mut Vec<u8>,
     ) -> Outcome {
+        if self.node.is_some()
+            && let Some(what) = send.destination.strip_prefix(FOR_NODES)
+        {
+            return self.node_send(what, frame, answers);
+        }
         let destination = destination::parse(&send.destination, &self.id)?;
+        if self.node.is_none() && reserved::is_for_nodes(&destination) {
+            self.counters.messages_refused.inc();
+            return Err(Refusal(format!(
+                "access refused: {destination} is for nodes only; choose a name that does not begin with `hivewire.`"
+            )));
+        }
         if self.owner_has_gone(&destination) {
             return self.refuse_orphan(&destination, send.receipt.is_some());
         }
@@ -358,9 +322,10 @@ impl StompSession {
             stomp::Version::V1_0 | stomp::Version::V1_1 => "message-id",
         };
         let text = required(frame, name)?;
-        let known =
-            parse_message_id(&text).filter(|(_, token)| self.subscriptions.get(*token).is_some());
-        match known {
+        // What a node does not hold any more, its commit tells it.
+        let is_told_later = self.node.is_some() && frame.header("transaction").is_some();
+        let is_known = |token| is_told_later || self.subscriptions.get(token).is_some();
+        match parse_message_id(&text).filter(|(_, token)| is_known(*token)) {
             Some((id, token)) => Ok(Answer {
                 token,
                 id,
@@ -377,8 +342,12 @@ impl StompSession {
         if let Some(transaction) = frame.header("transaction") {
             return self.answer_later(&transaction, answer, frame, answers);
         }
+        let through = is_true(frame, THROUGH);
         let subscribed = self.subscriptions.get(answer.token);
-        let done = subscribed.map(|s| s.subscription.acknowledge(answer.id, s.through()));
+        let done = subscribed.map(|s| {
+            s.subscription
+                .acknowledge(answer.id, through || s.through())
+        });
         self.finish_answer(done, frame, answers)
     }
 
@@ -387,12 +356,31 @@ impl StompSession {
         if let Some(transaction) = frame.header("transaction") {
             return self.answer_later(&transaction, answer, frame, answers);
         }
-        let reject = Reject::Retry {
-            reason: "the subscriber rejected it".into(),
+        if is_true(frame, UNSEEN) {
+            return self.release(&answer, frame, answers);
+        }
+        let reason = match frame.header(REASON) {
+            Some(reason) => reason.into_owned(),
+            None => "the subscriber rejected it".into(),
+        };
+        let reject = match is_true(frame, DEAD) {
+            true => Reject::Dead { reason },
+            false => Reject::Retry { reason },
         };
         let subscribed = self.subscriptions.get(answer.token);
         let done = subscribed.map(|s| s.subscription.reject(answer.id, s.through(), &reject));
         self.finish_answer(done, frame, answers)
+    }
+
+    /// The client never looked at the message, which counts when its subscription ends.
+    fn release(&mut self, answer: &Answer, frame: &Frame<'_>, answers: &mut Vec<u8>) -> Outcome {
+        if let Some(subscribed) = self.subscriptions.get(answer.token) {
+            subscribed.subscription.release([answer.id]);
+        }
+        if let Some(receipt) = frame.header("receipt") {
+            self.receipts.add(answers, self.version, &receipt, None);
+        }
+        Ok(Progress::Done)
     }
 
     fn answer_later(
@@ -430,6 +418,9 @@ impl StompSession {
     }
 
     fn commit(&mut self, frame: &Frame<'_>, answers: &mut Vec<u8>) -> Outcome {
+        if self.node.is_some() {
+            return self.commit_as_node(frame, answers);
+        }
         let name = required(frame, "transaction")?;
         let committed = self
             .transactions
@@ -476,7 +467,8 @@ impl<'a> Send<'a> {
                 "transaction" => first(&mut transaction, value),
                 "content-length" => {}
                 // What the server says about a message is not for the sender to say.
-                "subscription" | "message-id" | "ack" | "redelivered" => {}
+                "subscription" | MESSAGE_ID | "ack" | "redelivered" | TRIES => {}
+                SENDERS_MESSAGE_ID => headers.push(MESSAGE_ID, &value).map_err(too_large)?,
                 Message::REPLY_TO if value.starts_with(TEMPORARY) => {
                     first(&mut reply_to_temporary, value);
                 }
@@ -505,8 +497,19 @@ fn first<'a>(slot: &mut Option<Cow<'a, str>>, value: Cow<'a, str>) {
     }
 }
 
-fn required<'a>(frame: &Frame<'a>, name: &str) -> Result<Cow<'a, str>, Refusal> {
+fn is_true(frame: &Frame<'_>, name: &str) -> bool {
+    frame.header(name).as_deref() == Some("true")
+}
+
+pub(super) fn required<'a>(frame: &Frame<'a>, name: &str) -> Result<Cow<'a, str>, Refusal> {
     frame.header(name).ok_or_else(|| missing(frame, name))
+}
+
+/// A header that holds a number.
+pub(super) fn number(frame: &Frame<'_>, name: &str) -> Result<u64, Refusal> {
+    let text = required(frame, name)?;
+    text.parse()
+        .map_err(|_| Refusal(format!("bad {name}: `{text}` is not a number")))
 }
 
 fn missing(frame: &Frame<'_>, name: &str) -> Refusal {

@@ -2,7 +2,13 @@
 
 use broker::Entry;
 use kernel::Headers;
+use wire::stomp::additions::{ACK_LEVEL, SENDERS_MESSAGE_ID, TRIES};
 use wire::stomp::{self, Command, Version};
+
+use super::node::Verdict;
+
+/// The header under which a sender gives a message an id of its own; in frames it is the server's.
+pub(super) const MESSAGE_ID: &str = "message-id";
 
 /// How much a receipt is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +32,52 @@ pub(super) fn receipt(out: &mut Vec<u8>, version: Version, id: &str, level: Opti
     stomp::begin(out, Command::Receipt);
     stomp::header(out, version, "receipt-id", id);
     if let Some(level) = level {
+        stomp::header_raw(out, ACK_LEVEL, level.as_str().as_bytes());
+    }
+    stomp::finish(out, b"");
+}
+
+/// What came of a node's commit.
+pub(super) fn node_receipt(
+    out: &mut Vec<u8>,
+    version: Version,
+    id: &str,
+    verdict: &Verdict,
+    level: Option<AckLevel>,
+) {
+    stomp::begin(out, Command::Receipt);
+    stomp::header(out, version, "receipt-id", id);
+    verdict_headers(out, version, verdict);
+    if let Some(level) = level {
         stomp::header_raw(out, "ack-level", level.as_str().as_bytes());
     }
     stomp::finish(out, b"");
+}
+
+/// The answer to a node's request.
+pub(super) fn answer(
+    out: &mut Vec<u8>,
+    version: Version,
+    id: &str,
+    request: &str,
+    verdict: &Verdict,
+    body: &[u8],
+) {
+    stomp::begin(out, Command::Message);
+    stomp::header_raw(out, "subscription", b"hivewire");
+    stomp::header_raw(out, "destination", b"/hivewire/answer");
+    stomp::header_raw(out, "message-id", id.as_bytes());
+    stomp::header(out, version, "request", request);
+    verdict_headers(out, version, verdict);
+    stomp::header_number(out, "content-length", body.len() as u64);
+    stomp::finish(out, body);
+}
+
+fn verdict_headers(out: &mut Vec<u8>, version: Version, verdict: &Verdict) {
+    stomp::header_raw(out, "outcome", verdict.outcome.as_bytes());
+    if let Some((name, value)) = &verdict.header {
+        stomp::header(out, version, name, value);
+    }
 }
 
 /// An ERROR frame: a short message in the header and what to do about it in the body.
@@ -75,6 +124,9 @@ pub(super) fn message(
     if entry.redelivered {
         stomp::header_raw(out, "redelivered", b"true");
     }
+    if entry.tries > 0 {
+        stomp::header_number(out, TRIES, u64::from(entry.tries));
+    }
     user_headers(out, version, &entry.message.headers);
     stomp::header_number(out, "content-length", entry.message.body.len() as u64);
     stomp::finish(out, &entry.message.body);
@@ -83,6 +135,11 @@ pub(super) fn message(
 fn user_headers(out: &mut Vec<u8>, version: Version, headers: &Headers) {
     if !headers.is_empty() {
         for (name, value) in headers.iter() {
+            let name = if name == MESSAGE_ID {
+                SENDERS_MESSAGE_ID
+            } else {
+                name
+            };
             stomp::header(out, version, name, value);
         }
     }

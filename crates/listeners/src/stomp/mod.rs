@@ -1,12 +1,16 @@
 //! STOMP 1.0, 1.1 and 1.2 on TCP.
 //!
 //! Destinations are `/queue/<name>`, `/topic/<name>` and `/temp-queue/<name>`, which belongs to
-//! its connection and ends with it.
+//! its connection and ends with it. A node may also commit state and ask for it, at destinations that
+//! begin with `/hivewire/`.
 
 mod commands;
+mod connect;
 mod destination;
 mod encode;
+mod node;
 mod receipts;
+mod requests;
 mod session;
 mod subscriptions;
 mod transactions;
@@ -24,7 +28,7 @@ pub(crate) fn start(context: &Context, opened: &mut Opened) -> Result<(), Listen
         return Ok(());
     };
     check_bind(address, context.settings.allow_remote, "STOMP")?;
-    let session = |context: &Context, _: SocketAddr| session::StompSession::new(context);
+    let session = |context: &Context, peer: SocketAddr| session::StompSession::new(context, peer);
     accept::listen(context, opened, "stomp", address, session)?;
     Ok(())
 }

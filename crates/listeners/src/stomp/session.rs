@@ -1,5 +1,6 @@
 //! One STOMP client.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,12 @@ use wire::stomp::{Decoded, Decoder, HEARTBEAT, Version};
 use super::destination;
 use super::encode;
 use super::limits;
+use super::node::Node;
 use super::receipts::Receipts;
 use super::subscriptions::Subscriptions;
 use super::transactions::Transactions;
 use crate::batch::Batch;
+use crate::connection::ANSWER_BYTES_MAX;
 use crate::counters::Counters;
 use crate::session::{Progress, Received, Session, Stop};
 use crate::{Context, Settings};
@@ -30,6 +33,10 @@ pub(super) struct StompSession {
     /// The name of this session, different from that of every other.
     pub(super) id: String,
     pub(super) connected: bool,
+    /// Whether the client is on this machine.
+    pub(super) is_local: bool,
+    /// The node behind it, if it is one.
+    pub(super) node: Option<Node>,
     pub(super) heart: HeartBeats,
     pub(super) outbox: Arc<Outbox>,
     pub(super) subscriptions: Subscriptions,
@@ -87,7 +94,7 @@ impl Sends {
 }
 
 impl StompSession {
-    pub fn new(context: &Context) -> Self {
+    pub fn new(context: &Context, peer: SocketAddr) -> Self {
         let settings = &context.settings.stomp;
         let now = Instant::now();
         Self {
@@ -98,6 +105,8 @@ impl StompSession {
             version: Version::V1_2,
             id: next_session_id(context),
             connected: false,
+            is_local: peer.ip().to_canonical().is_loopback(),
+            node: None,
             heart: HeartBeats {
                 opened: now,
                 send_every: None,
@@ -162,6 +171,12 @@ impl StompSession {
         refused
     }
 
+    /// Whether so many answers have gathered that they have to go out before more is done. Only what
+    /// a node asks for can be much longer than the question.
+    fn owes_much(&self, answers: &[u8]) -> bool {
+        self.node.is_some() && answers.len() + self.receipts.waiting_bytes() >= ANSWER_BYTES_MAX
+    }
+
     /// Tells the client what was wrong; by the protocol that is the end of the connection.
     pub(super) fn fail(&self, message: &str, receipt: Option<&str>, answers: &mut Vec<u8>) -> Stop {
         encode::error(answers, self.version, message, receipt);
@@ -190,7 +205,15 @@ impl Session for StompSession {
                     frame,
                     consumed: used,
                 }) => match self.frame(&frame, rest.len(), answers) {
-                    Ok(Progress::Done) => consumed += used,
+                    Ok(Progress::Done) => {
+                        consumed += used;
+                        if self.owes_much(answers) {
+                            break self.flush(answers).map(|progress| match progress {
+                                Progress::Done => Progress::AnswersFirst,
+                                other => other,
+                            });
+                        }
+                    }
                     // Not handled yet: it comes again.
                     ended => break ended,
                 },
@@ -219,6 +242,10 @@ impl Session for StompSession {
         !self.receipts.is_empty()
     }
 
+    fn waiting_bytes(&self) -> usize {
+        self.receipts.waiting_bytes()
+    }
+
     fn synced(&mut self, durable: Durable, answers: &mut Vec<u8>) -> Result<(), Stop> {
         let synced = self.receipts.synced(answers, self.version, durable);
         synced.map_err(|receipt| {
@@ -229,7 +256,7 @@ impl Session for StompSession {
                 .failure()
                 .map_or_else(String::new, |failure| failure.to_string());
             let message = format!("not stored: {reason}");
-            self.fail(&message, Some(&receipt), answers)
+            self.fail(&message, receipt.as_deref(), answers)
         })
     }
 

@@ -19,7 +19,6 @@ mod convert;
 mod publisher;
 mod subscription;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +26,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use kernel::{Destination, Message, Name};
 use lapin::uri::{AMQPScheme, AMQPUri};
-use parking_lot::RwLock;
 
 use self::connection::Link;
 use self::publisher::{Publisher, Target};
@@ -36,13 +34,11 @@ use crate::capabilities::{AckLevel, Capabilities, Given};
 use crate::commit::Commit;
 use crate::contract::{Bus, QueueSettings, Subscription};
 use crate::deadline::Deadline;
+use crate::engines::declared::Declared;
 use crate::error::BusError;
 
 const ENGINE: &str = "amqp";
 const NEEDS_STORE: &str = "it needs the shared store; without one, use the embedded engine";
-
-/// How many queues may have settings of their own.
-const DECLARED_QUEUES_MAX: usize = 100_000;
 
 /// So many members make a quorum queue survive the loss of a machine.
 const REPLICATED_MEMBERS_MIN: u8 = 3;
@@ -92,36 +88,17 @@ impl AmqpSettings {
 
 /// Settings of queues, and what follows from them.
 struct Queues {
-    /// Only settings that differ from the default are kept.
-    declared: RwLock<HashMap<Name, QueueSettings>>,
+    declared: Declared,
     quorum_members: u8,
 }
 
 impl Queues {
-    fn settings(&self, queue: &Name) -> QueueSettings {
-        self.declared.read().get(queue).cloned().unwrap_or_default()
-    }
-
     fn durable_level(&self) -> AckLevel {
         if self.quorum_members >= REPLICATED_MEMBERS_MIN {
             AckLevel::Replicated
         } else {
             AckLevel::Synced
         }
-    }
-
-    fn remember(&self, queue: &Name, settings: &QueueSettings) -> Result<(), BusError> {
-        let mut declared = self.declared.write();
-        if *settings == QueueSettings::default() {
-            declared.remove(queue);
-            return Ok(());
-        }
-        if declared.len() >= DECLARED_QUEUES_MAX && !declared.contains_key(queue) {
-            let reason = format!("{DECLARED_QUEUES_MAX} queues have settings of their own already");
-            return Err(BusError::Refused { reason });
-        }
-        declared.insert(queue.clone(), settings.clone());
-        Ok(())
     }
 }
 
@@ -140,7 +117,7 @@ impl AmqpBus {
         let pause_max = Duration::from_millis(settings.reconnect_pause_ms_max);
         let link = Arc::new(Link::start(uri, pause_max));
         let queues = Arc::new(Queues {
-            declared: RwLock::default(),
+            declared: Declared::default(),
             quorum_members: settings.quorum_members,
         });
         let publisher = Arc::new(Publisher::new(link.clone(), queues.clone()));
@@ -178,7 +155,7 @@ impl Bus for AmqpBus {
         connected
             .declare(queue, settings, self.queues.quorum_members, deadline)
             .await?;
-        self.queues.remember(queue, settings)
+        self.queues.declared.remember(queue, settings)
     }
 
     async fn publish(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_lite::{StreamExt, future};
-use kernel::{Destination, Message, Name};
+use kernel::{Destination, Name};
 use lapin::message::Delivery as Arrived;
 use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicQosOptions, QueueBindOptions, QueueDeclareOptions,
@@ -20,6 +20,7 @@ use super::connection::{Connected, Link, refusal};
 use super::convert;
 use super::publisher::{Publisher, Target};
 use crate::contract::Subscription;
+use crate::dead_letter::{dead_letter, dead_letters};
 use crate::deadline::Deadline;
 use crate::delivery::{Delivery, Receipt, Reject};
 use crate::engines::held::{Cover, Held};
@@ -126,10 +127,7 @@ impl AmqpSubscription {
         deadline: Deadline,
     ) -> Result<(), BusError> {
         let tries = delivery.tries + 1;
-        let tries_max = match &self.from {
-            Destination::Queue(name) => self.queues.settings(name).tries_max,
-            Destination::Topic(_) => crate::QueueSettings::default().tries_max,
-        };
+        let tries_max = self.queues.declared.tries_max(&self.from);
         let is_retry = matches!(reject, Reject::Retry { .. }) && tries < tries_max;
         let (target, message, tries) = if is_retry {
             (self.own_queue(), delivery.message.clone(), tries)
@@ -139,7 +137,11 @@ impl AmqpSubscription {
                 Reject::Dead { reason } => reason.clone(),
             };
             let letter = dead_letter(&self.from, &delivery.message, &reason, tries);
-            (dead_letters(&self.from), letter, 0)
+            (
+                dead_letters(&self.from).map(|name| Target::queue(&name)),
+                letter,
+                0,
+            )
         };
         let Some(target) = target else {
             tracing::warn!("a dead letter is dropped: {}", reject.reason());
@@ -157,40 +159,6 @@ impl AmqpSubscription {
             Destination::Topic(_) => self.current.lock().queue.clone().map(Target::private),
         }
     }
-}
-
-/// The queue of dead letters, unless this is where they come from: there messages end.
-fn dead_letters(from: &Destination) -> Option<Target> {
-    let name = Name::new(crate::DEAD_LETTERS).ok()?;
-    let is_there = matches!(from, Destination::Queue(queue) if *queue == name);
-    (!is_there).then(|| Target::queue(&name))
-}
-
-fn dead_letter(from: &Destination, message: &Message, reason: &str, tries: u32) -> Message {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let at = now.unwrap_or_default().as_millis().to_string();
-    let tries = tries.to_string();
-    let origin = match from {
-        Destination::Queue(name) => (Message::DEAD_QUEUE, name.as_str()),
-        Destination::Topic(name) => (Message::DEAD_TOPIC, name.as_str()),
-    };
-    let pairs = [
-        origin,
-        (Message::DEAD_REASON, shortened(reason)),
-        (Message::DEAD_TRIES, tries.as_str()),
-        (Message::DEAD_AT, at.as_str()),
-    ];
-    // Where the sender's headers leave no room, where it came from and why matters more.
-    let headers = message.headers.with(pairs);
-    let headers = headers.or_else(|_| kernel::Headers::from_pairs(pairs));
-    message.clone().with_headers(headers.unwrap_or_default())
-}
-
-/// How much of a reason a dead letter keeps.
-const REASON_BYTES_MAX: usize = 1_024;
-
-fn shortened(reason: &str) -> &str {
-    &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
 }
 
 #[async_trait]
@@ -339,7 +307,7 @@ impl Feeder {
         if let Destination::Queue(name) = &self.from {
             // It may have been deleted since.
             connected.doubt(name);
-            let durable = self.queues.settings(name).durable;
+            let durable = self.queues.declared.settings(name).durable;
             let members = self.queues.quorum_members;
             connected.ensure(name, durable, members).await?;
         }

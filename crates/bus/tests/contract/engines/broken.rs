@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Result;
 use async_trait::async_trait;
 use bus::{
-    AckLevel, Bus, BusError, Capabilities, Commit, Consumed, Delivery, QueueSettings, Receipt,
-    Reject, Subscription,
+    AckLevel, Bus, BusError, Capabilities, Commit, Consumed, Delivery, Given, QueueSettings,
+    Receipt, Reject, Subscription,
 };
 use bytes::Bytes;
 use hivewire_tests::proxy::Proxy;
@@ -76,6 +76,10 @@ impl Fixture for BrokenFixture {
 
     fn network(&self) -> Option<&Proxy> {
         self.inner.network()
+    }
+
+    fn can_crash_at_a_point(&self) -> Given {
+        self.inner.can_crash_at_a_point()
     }
 
     fn crash_after(&self, operations: u64) -> bool {

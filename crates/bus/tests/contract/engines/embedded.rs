@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 use async_trait::async_trait;
 use broker::{Broker, Settings, SystemClock};
-use bus::Bus;
 use bus::engines::EmbeddedBus;
+use bus::{Bus, Given};
 use hivewire_tests::proxy::Proxy;
 use journal::Options;
 use journal::testing::{Fault, Loss, MemoryStorage, Operation};
@@ -69,6 +69,10 @@ impl Fixture for EmbeddedFixture {
 
     fn network(&self) -> Option<&Proxy> {
         None
+    }
+
+    fn can_crash_at_a_point(&self) -> Given {
+        Given::Yes
     }
 
     fn crash_after(&self, operations: u64) -> bool {

@@ -3,6 +3,10 @@
 mod amqp;
 pub mod broken;
 mod embedded;
+mod stomp;
+mod stored;
 
 pub use amqp::{AmqpFixture, Server};
 pub use embedded::EmbeddedFixture;
+pub use stomp::{StompFixture, StompServer};
+pub use stored::{StoreServer, StoredFixture, start_store};

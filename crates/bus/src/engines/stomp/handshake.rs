@@ -1,0 +1,157 @@
+//! Opening a connection: CONNECT, CONNECTED, and what follows from them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use wire::stomp::{self, Command, Decoded, Decoder, Frame, HeartBeat, Limits, Version};
+
+use super::address::Address;
+use super::dialect::{self, Dialect};
+use super::session::complaint_text;
+use super::stream::Stream;
+
+/// How long one attempt to connect may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection on which nothing was heard for so many times the agreed period is lost.
+const HEART_BEAT_GRACE: u32 = 2;
+
+/// What the server may send at most in one frame. Headers in front of the body count as body.
+const LIMITS: Limits = Limits {
+    header_line_bytes_max: 64 * 1024,
+    headers_max: 512,
+    headers_bytes_max: 2 * kernel::limits::HEADERS_BYTES_MAX,
+    body_bytes_max: kernel::limits::BODY_BYTES_MAX + kernel::limits::HEADERS_BYTES_MAX,
+};
+
+/// When signs of life are due, as it was agreed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heart {
+    pub send_every: Option<Duration>,
+    pub expect_within: Option<Duration>,
+}
+
+/// A connection that the server has accepted.
+pub(super) struct Opened {
+    pub stream: Stream,
+    pub decoder: Decoder,
+    /// What came after the server's answer.
+    pub buffer: BytesMut,
+    pub dialect: &'static dyn Dialect,
+    pub heart: Heart,
+}
+
+/// What every connection of a bus has in common.
+pub(super) struct Door {
+    pub address: Address,
+    pub heart_beat_ms: u64,
+    pub pause_max: Duration,
+    /// The dialect of the last server that answered.
+    pub seen: parking_lot::Mutex<Option<&'static dyn Dialect>>,
+}
+
+impl Door {
+    /// Opens a connection, or says why that is not possible now.
+    pub async fn open(&self) -> Result<Opened, Arc<str>> {
+        match tokio::time::timeout(CONNECT_TIMEOUT, self.try_open()).await {
+            Ok(Ok(opened)) => {
+                *self.seen.lock() = Some(opened.dialect);
+                Ok(opened)
+            }
+            Ok(Err(reason)) => Err(reason.into()),
+            Err(_) => Err(format!("no answer within {CONNECT_TIMEOUT:?}").into()),
+        }
+    }
+
+    async fn try_open(&self) -> Result<Opened, String> {
+        let stream = Stream::connect(&self.address).await;
+        let mut stream = stream.map_err(|error| error.to_string())?;
+        let ours = HeartBeat {
+            can_send_every_ms: self.heart_beat_ms,
+            wants_every_ms: self.heart_beat_ms,
+        };
+        let connect = self.connect_frame(ours);
+        let written = stream.write_all(&connect).await;
+        written.map_err(|error| error.to_string())?;
+        let mut decoder = Decoder::new(LIMITS);
+        let mut buffer = BytesMut::with_capacity(4 * 1024);
+        loop {
+            let (answer, consumed) = match decoder.decode(&buffer) {
+                Ok(Decoded::Incomplete) => (None, 0),
+                Ok(Decoded::HeartBeat { consumed }) => (None, consumed),
+                Ok(Decoded::Frame { frame, consumed }) => {
+                    (Some(self.connected(&frame, ours)?), consumed)
+                }
+                Err(error) => return Err(format!("the server sent what is no frame: {error}")),
+            };
+            buffer.advance(consumed);
+            if let Some((dialect, heart)) = answer {
+                return Ok(Opened {
+                    stream,
+                    decoder,
+                    buffer,
+                    dialect,
+                    heart,
+                });
+            }
+            if consumed == 0 {
+                let read = stream.read_buf(&mut buffer).await;
+                if read.map_err(|error| error.to_string())? == 0 {
+                    return Err("the server closed the connection before it answered".into());
+                }
+            }
+        }
+    }
+
+    fn connect_frame(&self, ours: HeartBeat) -> Vec<u8> {
+        let beats = ours.to_string();
+        let mut headers = vec![
+            ("accept-version", Version::V1_2.as_str()),
+            ("host", self.address.virtual_host.as_str()),
+            ("heart-beat", beats.as_str()),
+        ];
+        if let Some(login) = &self.address.login {
+            headers.push(("login", login));
+            headers.push(("passcode", &self.address.passcode));
+        }
+        let mut frame = Vec::new();
+        stomp::encode(&mut frame, Version::V1_2, Command::Connect, headers, None);
+        frame
+    }
+
+    /// What the server's answer says.
+    fn connected(
+        &self,
+        frame: &Frame<'_>,
+        ours: HeartBeat,
+    ) -> Result<(&'static dyn Dialect, Heart), String> {
+        match frame.command {
+            Command::Connected => {}
+            Command::Error => return Err(complaint_text(frame)),
+            other => return Err(format!("the server answered with {other}")),
+        }
+        if frame.header("version").as_deref() != Some(Version::V1_2.as_str()) {
+            return Err("the server does not speak STOMP 1.2".into());
+        }
+        let server = frame.header("server").unwrap_or_default();
+        let dialect = self.address.dialect.or_else(|| dialect::of_server(&server));
+        let Some(dialect) = dialect else {
+            let names = dialect::names();
+            return Err(format!(
+                "the server calls itself {server:?}, which is not known here: add ?dialect= to the address, with one of {names}"
+            ));
+        };
+        let theirs = frame.header("heart-beat");
+        let theirs: HeartBeat = theirs
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_default();
+        let heart = Heart {
+            send_every: ours.sends_every_ms(theirs).map(Duration::from_millis),
+            expect_within: theirs
+                .sends_every_ms(ours)
+                .map(|every_ms| Duration::from_millis(every_ms) * HEART_BEAT_GRACE),
+        };
+        Ok((dialect, heart))
+    }
+}

@@ -1,0 +1,358 @@
+//! Publishing with confirmation, repeated until confirmed or out of time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use kernel::{Destination, Message};
+use parking_lot::Mutex;
+use tokio::sync::{RwLock, oneshot};
+use tokio::time::Instant;
+use wire::stomp::{self, Command};
+
+use super::convert::{self, Id, Outgoing, Sending};
+use super::dialect::{Confirm, Judgement};
+use super::link::Link;
+use super::receipts::Outcome;
+use super::session::{Over, Session};
+use crate::capabilities::AckLevel;
+use crate::deadline::Deadline;
+use crate::delivery::MESSAGE_ID;
+use crate::engines::declared::Declared;
+use crate::error::BusError;
+
+/// How many messages are on their way unconfirmed in one call, and how many bytes of them.
+const UNCONFIRMED_MESSAGES_MAX: usize = 1_024;
+const UNCONFIRMED_BYTES_MAX: usize = 2 << 20;
+/// Pause before a publish is repeated.
+const REPEAT_PAUSE: Duration = Duration::from_millis(20);
+/// How long publishes go one by one after a complaint that may be about any of them.
+const ONE_BY_ONE: Duration = Duration::from_secs(2);
+
+/// What came of sending once.
+enum Round {
+    /// All are confirmed, which is worth this much.
+    Done(AckLevel),
+    /// Something is missing, for this reason; trying again can help.
+    Again(String),
+    Refused(BusError),
+}
+
+/// Publishes on one connection after another.
+pub(super) struct Publisher {
+    link: Arc<Link>,
+    declared: Arc<Declared>,
+    /// Ids are this and a number, so that they differ between processes and restarts.
+    id_start: String,
+    next_id: AtomicU64,
+    /// Held by many that publish, or by one alone while it has to be found out whom the server
+    /// complains about.
+    together: RwLock<()>,
+    one_by_one_until: Mutex<Option<Instant>>,
+}
+
+impl Publisher {
+    pub fn new(link: Arc<Link>, declared: Arc<Declared>) -> Self {
+        Self {
+            link,
+            declared,
+            id_start: format!("{:032x}", fastrand::u128(..)),
+            next_id: AtomicU64::new(0),
+            together: RwLock::default(),
+            one_by_one_until: Mutex::default(),
+        }
+    }
+
+    /// Why there is no connection, if there is none.
+    pub fn trouble(&self) -> Option<String> {
+        self.link.trouble()
+    }
+
+    fn outgoing(&self, message: Message, tries: u32) -> Outgoing {
+        let id = match message.headers.get(MESSAGE_ID) {
+            Some(_) => Id::Sender,
+            None => Id::Number(self.next_id.fetch_add(1, Ordering::Relaxed)),
+        };
+        Outgoing {
+            message,
+            id,
+            tries,
+            confirmed: false,
+        }
+    }
+
+    /// Publishes a batch in order; what is not confirmed stays in it, with its id as a header.
+    pub async fn publish(
+        &self,
+        to: &Destination,
+        batch: &mut Vec<Message>,
+        deadline: Deadline,
+    ) -> Result<AckLevel, BusError> {
+        let outgoing = batch.drain(..).map(|message| self.outgoing(message, 0));
+        let mut outgoing: Vec<Outgoing> = outgoing.collect();
+        let outcome = self.send_all(to, &mut outgoing, deadline).await;
+        if outcome.is_err() {
+            let unconfirmed = outgoing.into_iter().filter(|one| !one.confirmed);
+            batch.extend(unconfirmed.map(|one| self.with_id(one)));
+        }
+        outcome
+    }
+
+    /// Publishes one message that was tried before, under the id that it had.
+    pub async fn publish_again(
+        &self,
+        to: &Destination,
+        message: Message,
+        id: Option<&str>,
+        tries: u32,
+        deadline: Deadline,
+    ) -> Result<(), BusError> {
+        let mut outgoing = self.outgoing(message, tries);
+        if let (Id::Number(_), Some(id)) = (&outgoing.id, id) {
+            outgoing.id = Id::Kept(id.into());
+        }
+        self.send_all(to, &mut [outgoing], deadline).await?;
+        Ok(())
+    }
+
+    async fn send_all(
+        &self,
+        to: &Destination,
+        outgoing: &mut [Outgoing],
+        deadline: Deadline,
+    ) -> Result<AckLevel, BusError> {
+        let mut level = AckLevel::Memory;
+        let mut rest = outgoing;
+        // Sending the next ones only after these keeps the order whatever is repeated.
+        while !rest.is_empty() {
+            let (some, others) = rest.split_at_mut(count_together(rest));
+            level = self.send_until_confirmed(to, some, deadline).await?;
+            rest = others;
+        }
+        Ok(level)
+    }
+
+    async fn send_until_confirmed(
+        &self,
+        to: &Destination,
+        outgoing: &mut [Outgoing],
+        deadline: Deadline,
+    ) -> Result<AckLevel, BusError> {
+        let mut sent = false;
+        let mut reason = None;
+        while !deadline.is_over() {
+            let attempt = self.attempt(to, outgoing, &mut sent);
+            match deadline.limit(attempt).await {
+                Ok(Round::Done(level)) => return Ok(level),
+                Ok(Round::Refused(error)) => return Err(error),
+                Ok(Round::Again(why)) => reason = Some(why),
+                Err(_) => {}
+            }
+            // An error means that the time is up, which ends the loop.
+            let _ = deadline.limit(tokio::time::sleep(REPEAT_PAUSE)).await;
+        }
+        let trouble = self.link.trouble().or(reason);
+        let reason = trouble.unwrap_or_else(|| "no answer".into());
+        Err(match sent {
+            true => deadline.in_doubt("a publish", reason),
+            false => deadline.timeout("a publish", reason),
+        })
+    }
+
+    /// Sends once on whatever connection there is.
+    async fn attempt(&self, to: &Destination, outgoing: &mut [Outgoing], sent: &mut bool) -> Round {
+        let until = *self.one_by_one_until.lock();
+        if until.is_some_and(|until| Instant::now() < until) {
+            let _alone = self.together.write().await;
+            return self.attempt_now(to, outgoing, sent).await;
+        }
+        let _together = self.together.read().await;
+        self.attempt_now(to, outgoing, sent).await
+    }
+
+    async fn attempt_now(
+        &self,
+        to: &Destination,
+        outgoing: &mut [Outgoing],
+        sent: &mut bool,
+    ) -> Round {
+        let session = self.link.connected_some_time().await;
+        let durable = self.declared.is_durable(to);
+        let start = match session.dialect.destination(to) {
+            Ok(text) => convert::send_start(&text, session.dialect.send_headers(to, durable)),
+            Err(error) => return Round::Refused(error),
+        };
+        let used_for = match to {
+            Destination::Queue(name) => session.used_for(name),
+            Destination::Topic(_) => Duration::ZERO,
+        };
+        session.room().await;
+        *sent = true;
+        let (outcome, asked) = match self.send(&session, &start, outgoing) {
+            Ok(sent) => sent,
+            Err(Over(reason)) => return Round::Again(reason.to_string()),
+        };
+        match outcome.await {
+            Ok(Outcome::Confirmed(told)) => {
+                outgoing.iter_mut().for_each(|one| one.confirmed = true);
+                Round::Done(session.dialect.level(told, durable, used_for))
+            }
+            Ok(Outcome::Lost { reason, confirmed }) => {
+                mark(outgoing, asked, &confirmed);
+                Round::Again(reason)
+            }
+            Ok(Outcome::Complaint {
+                text,
+                is_certain,
+                confirmed,
+            }) => {
+                mark(outgoing, asked, &confirmed);
+                self.complaint(&session, text, is_certain)
+            }
+            Err(_) => Round::Again("the connection has ended".into()),
+        }
+    }
+
+    /// What the server's complaint means for a publish.
+    fn complaint(&self, session: &Session, text: String, is_certain: bool) -> Round {
+        match session.dialect.judge(&text) {
+            Judgement::Again => Round::Again(text),
+            // Somebody else may have caused it. From now on each is alone, so that it shows.
+            _ if !is_certain => {
+                *self.one_by_one_until.lock() = Some(Instant::now() + ONE_BY_ONE);
+                Round::Again(text)
+            }
+            Judgement::Full => Round::Refused(BusError::Full { reason: text }),
+            Judgement::Refused => Round::Refused(BusError::Refused { reason: text }),
+        }
+    }
+
+    /// Hands all frames that are not confirmed yet to the connection, in one piece. Says where the
+    /// outcome is told, and whether each has a receipt of its own.
+    fn send(
+        &self,
+        session: &Session,
+        start: &[u8],
+        outgoing: &[Outgoing],
+    ) -> Result<(oneshot::Receiver<Outcome>, Confirm), Over> {
+        let unconfirmed = || outgoing.iter().filter(|one| !one.confirmed);
+        let count = unconfirmed().count();
+        let confirm = session.dialect.confirm(count);
+        session.send(|out| {
+            let receipts = if confirm == Confirm::Each { count } else { 1 };
+            let (first, outcome) = out.receipts.expect(receipts);
+            let transaction = (confirm == Confirm::Transaction).then_some(first);
+            if let Some(transaction) = transaction {
+                transact(out.chunks.bytes(), Command::Begin, transaction, None);
+            }
+            let sending = Sending {
+                dialect: session.dialect,
+                start,
+                id_start: &self.id_start,
+                transaction,
+            };
+            for (place, one) in unconfirmed().enumerate() {
+                let receipt = match confirm {
+                    Confirm::Each => Some(first + place as u64),
+                    Confirm::Last => (place + 1 == count).then_some(first),
+                    Confirm::Transaction => None,
+                };
+                sending.frame(&mut out.chunks, one, receipt);
+            }
+            if let Some(transaction) = transaction {
+                transact(
+                    out.chunks.bytes(),
+                    Command::Commit,
+                    transaction,
+                    Some(first),
+                );
+            }
+            (outcome, confirm)
+        })
+    }
+
+    /// Makes a queue without sending anything to it, where the server has a way.
+    pub async fn declare(&self, queue: &Destination, deadline: Deadline) -> Result<(), BusError> {
+        const WHAT: &str = "a declaration";
+        let session = self.link.connected(WHAT, deadline).await?;
+        let destination = session.dialect.destination(queue)?;
+        if !session.dialect.declares() {
+            return Ok(());
+        }
+        let durable = self.declared.is_durable(queue);
+        let start = convert::send_start(&destination, session.dialect.send_headers(queue, durable));
+        if let Destination::Queue(name) = queue {
+            session.used_for(name);
+        }
+        let asked = session.send(|out| {
+            let (receipt, outcome) = out.receipts.expect(1);
+            let bytes = out.chunks.bytes();
+            transact(bytes, Command::Begin, receipt, None);
+            bytes.extend_from_slice(&start);
+            stomp::header_number(bytes, "transaction", receipt);
+            stomp::finish(bytes, b"");
+            transact(bytes, Command::Abort, receipt, Some(receipt));
+            outcome
+        });
+        let outcome = match asked {
+            Ok(outcome) => deadline.limit(outcome).await,
+            Err(Over(reason)) => return Err(deadline.timeout(WHAT, &*reason)),
+        };
+        match outcome {
+            Ok(Ok(Outcome::Confirmed(_))) => Ok(()),
+            Ok(Ok(Outcome::Complaint { text, .. })) => match session.dialect.judge(&text) {
+                Judgement::Again => Err(deadline.timeout(WHAT, text)),
+                Judgement::Full => Err(BusError::Full { reason: text }),
+                Judgement::Refused => Err(BusError::Refused { reason: text }),
+            },
+            Ok(Ok(Outcome::Lost { reason, .. })) => Err(deadline.timeout(WHAT, reason)),
+            Ok(Err(_)) | Err(_) => Err(deadline.timeout(WHAT, "no answer")),
+        }
+    }
+
+    /// The message with its id as a header, so that its sender can repeat it under that id.
+    fn with_id(&self, outgoing: Outgoing) -> Message {
+        let id = match &outgoing.id {
+            Id::Sender => return outgoing.message,
+            Id::Number(number) => format!("{}-{number}", self.id_start),
+            Id::Kept(id) => id.to_string(),
+        };
+        match outgoing.message.headers.with([(MESSAGE_ID, id.as_str())]) {
+            Ok(headers) => outgoing.message.with_headers(headers),
+            // No room for another header; the repeated one gets a new id.
+            Err(_) => outgoing.message,
+        }
+    }
+}
+
+/// How many of these are sent before the first confirmations are waited for.
+fn count_together(outgoing: &[Outgoing]) -> usize {
+    let mut bytes = 0;
+    let fits = |one: &&Outgoing| {
+        let fits = bytes == 0 || bytes + one.message.len_bytes() <= UNCONFIRMED_BYTES_MAX;
+        bytes += one.message.len_bytes();
+        fits
+    };
+    let some = outgoing.iter().take(UNCONFIRMED_MESSAGES_MAX);
+    some.take_while(fits).count().max(1)
+}
+
+/// Marks what was confirmed before the connection was lost.
+fn mark(outgoing: &mut [Outgoing], asked: Confirm, confirmed: &[bool]) {
+    if asked == Confirm::Each {
+        let unconfirmed = outgoing.iter_mut().filter(|one| !one.confirmed);
+        for (one, confirmed) in unconfirmed.zip(confirmed) {
+            one.confirmed = *confirmed;
+        }
+    }
+}
+
+/// Appends BEGIN, COMMIT or ABORT.
+fn transact(out: &mut Vec<u8>, command: Command, transaction: u64, receipt: Option<u64>) {
+    stomp::begin(out, command);
+    stomp::header_number(out, "transaction", transaction);
+    if let Some(receipt) = receipt {
+        stomp::header_number(out, "receipt", receipt);
+    }
+    stomp::finish(out, b"");
+}
