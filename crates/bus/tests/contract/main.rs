@@ -125,6 +125,8 @@ async fn run_hivewire(guarantees: &[Guarantee], report: &mut Report) -> Result<(
     let server = server.context("cannot start a Hivewire broker")?;
     let direct = Arc::new(StompFixture::direct(server.clone()));
     report.columns.push(ask_all(guarantees, direct).await?);
+    let node = Arc::new(StompFixture::node(server.clone()));
+    report.columns.push(ask_all(guarantees, node).await?);
     let slow = Arc::new(StompFixture::over_slow_network(server)?);
     report.columns.push(ask_all(guarantees, slow).await?);
     Ok(())

@@ -248,6 +248,21 @@ fn is_kept(value: &str) -> bool {
     !value.is_empty() && !value.contains('\r') && value.trim().len() == value.len()
 }
 
+/// Appends BEGIN, COMMIT or ABORT.
+pub(super) fn transact(
+    out: &mut Vec<u8>,
+    command: Command,
+    transaction: u64,
+    receipt: Option<u64>,
+) {
+    stomp::begin(out, command);
+    stomp::header_number(out, "transaction", transaction);
+    if let Some(receipt) = receipt {
+        stomp::header_number(out, "receipt", receipt);
+    }
+    stomp::finish(out, b"");
+}
+
 /// A message that arrived, and by what it is acknowledged.
 pub(super) struct Arrived {
     pub delivery: Delivery,

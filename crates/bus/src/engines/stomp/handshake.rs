@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use kernel::Name;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::stomp::{self, Command, Decoded, Decoder, Frame, HeartBeat, Limits, Version};
 
@@ -16,6 +17,10 @@ use super::stream::Stream;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection on which nothing was heard for so many times the agreed period is lost.
 const HEART_BEAT_GRACE: u32 = 2;
+
+/// What a broker of ours says to a node, with the version of the frames that only nodes use.
+const NODE_HEADER: &str = "hivewire-node";
+const NODE_VERSION: &str = "1";
 
 /// What the server may send at most in one frame. Headers in front of the body count as body.
 const LIMITS: Limits = Limits {
@@ -38,8 +43,16 @@ pub(super) struct Opened {
     pub decoder: Decoder,
     /// What came after the server's answer.
     pub buffer: BytesMut,
-    pub dialect: &'static dyn Dialect,
+    pub server: Seen,
     pub heart: Heart,
+}
+
+/// What a server says of itself when it is connected to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub dialect: &'static dyn Dialect,
+    /// Whether it keeps state and commits for us.
+    pub is_node: bool,
 }
 
 /// What every connection of a bus has in common.
@@ -47,8 +60,10 @@ pub(super) struct Door {
     pub address: Address,
     pub heart_beat_ms: u64,
     pub pause_max: Duration,
-    /// The dialect of the last server that answered.
-    pub seen: parking_lot::Mutex<Option<&'static dyn Dialect>>,
+    /// The node that connects, if it is one.
+    pub node: Option<Name>,
+    /// The last server that answered.
+    pub seen: parking_lot::Mutex<Option<Seen>>,
 }
 
 impl Door {
@@ -56,7 +71,7 @@ impl Door {
     pub async fn open(&self) -> Result<Opened, Arc<str>> {
         match tokio::time::timeout(CONNECT_TIMEOUT, self.try_open()).await {
             Ok(Ok(opened)) => {
-                *self.seen.lock() = Some(opened.dialect);
+                *self.seen.lock() = Some(opened.server);
                 Ok(opened)
             }
             Ok(Err(reason)) => Err(reason.into()),
@@ -86,12 +101,12 @@ impl Door {
                 Err(error) => return Err(format!("the server sent what is no frame: {error}")),
             };
             buffer.advance(consumed);
-            if let Some((dialect, heart)) = answer {
+            if let Some((server, heart)) = answer {
                 return Ok(Opened {
                     stream,
                     decoder,
                     buffer,
-                    dialect,
+                    server,
                     heart,
                 });
             }
@@ -111,6 +126,9 @@ impl Door {
             ("host", self.address.virtual_host.as_str()),
             ("heart-beat", beats.as_str()),
         ];
+        if let Some(node) = &self.node {
+            headers.push(("node", node.as_str()));
+        }
         if let Some(login) = &self.address.login {
             headers.push(("login", login));
             headers.push(("passcode", &self.address.passcode));
@@ -121,11 +139,7 @@ impl Door {
     }
 
     /// What the server's answer says.
-    fn connected(
-        &self,
-        frame: &Frame<'_>,
-        ours: HeartBeat,
-    ) -> Result<(&'static dyn Dialect, Heart), String> {
+    fn connected(&self, frame: &Frame<'_>, ours: HeartBeat) -> Result<(Seen, Heart), String> {
         match frame.command {
             Command::Connected => {}
             Command::Error => return Err(complaint_text(frame)),
@@ -142,6 +156,11 @@ impl Door {
                 "the server calls itself {server:?}, which is not known here: add ?dialect= to the address, with one of {names}"
             ));
         };
+        let is_node =
+            self.node.is_some() && frame.header(NODE_HEADER).as_deref() == Some(NODE_VERSION);
+        if self.node.is_some() && dialect.is_ours() && !is_node {
+            return Err("the broker keeps no state for nodes: it is of another version".into());
+        }
         let theirs = frame.header("heart-beat");
         let theirs: HeartBeat = theirs
             .and_then(|text| text.parse().ok())
@@ -152,6 +171,6 @@ impl Door {
                 .sends_every_ms(ours)
                 .map(|every_ms| Duration::from_millis(every_ms) * HEART_BEAT_GRACE),
         };
-        Ok((dialect, heart))
+        Ok((Seen { dialect, is_node }, heart))
     }
 }

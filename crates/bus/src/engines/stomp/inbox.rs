@@ -156,6 +156,33 @@ impl Inbox {
         }
     }
 
+    /// By what the server knows messages that are consumed by a commit on this connection; says how
+    /// many are not held any more.
+    pub fn ids(&self, session: &Arc<Session>, receipts: &[Receipt], ids: &mut Vec<AckId>) -> usize {
+        let state = self.state.lock();
+        let is_current = |current: &Arc<Session>| Arc::ptr_eq(current, session);
+        if !state.session.as_ref().is_some_and(is_current) {
+            return receipts.len();
+        }
+        let before = ids.len();
+        ids.extend(
+            receipts
+                .iter()
+                .filter_map(|receipt| state.held(*receipt).cloned()),
+        );
+        receipts.len() - (ids.len() - before)
+    }
+
+    /// These were consumed by a commit.
+    pub fn forget(&self, receipts: &[Receipt]) {
+        let mut state = self.state.lock();
+        for receipt in receipts {
+            if state.held(*receipt).is_some() {
+                state.unanswered.take(receipt.number);
+            }
+        }
+    }
+
     /// How long acknowledgements may still be under way within the server.
     pub fn acknowledging(&self) -> Duration {
         let state = self.state.lock();

@@ -1,4 +1,4 @@
-//! The connection for publishes, made again whenever it is lost.
+//! A connection that many share, made again whenever it is lost.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ async fn keep_connected(door: Arc<Door>, state: watch::Sender<State>) {
         backoff.attempt();
         let reason = match door.open().await {
             Ok(opened) => {
-                let session = Arc::new(Session::new(opened.dialect));
+                let session = Arc::new(Session::new(opened.server));
                 state.send_replace(State::Up(session.clone()));
                 tracing::info!("connected to the STOMP server");
                 session.run(opened, None).await

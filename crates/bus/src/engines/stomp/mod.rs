@@ -1,4 +1,5 @@
-//! STOMP 1.2 to a Hivewire broker, RabbitMQ or ActiveMQ: the delivery half of the contract.
+//! STOMP 1.2 to a Hivewire broker, RabbitMQ or ActiveMQ: the delivery half of the contract, and all of
+//! it for a node at a Hivewire broker.
 //!
 //! - What the servers do differently stands in `dialect`, one file each. Which one it is says the
 //!   server when it is connected to, unless the address does.
@@ -21,9 +22,12 @@ mod dialect;
 mod handshake;
 mod inbox;
 mod link;
+mod node;
 mod publisher;
 mod receipts;
+mod requests;
 mod session;
+mod shared;
 mod stream;
 mod subscription;
 mod unanswered;
@@ -37,11 +41,12 @@ use bytes::Bytes;
 use kernel::{Destination, Message, Name};
 
 use self::address::Address;
-use self::handshake::Door;
+use self::handshake::{Door, Seen};
 use self::link::Link;
+use self::node::NodeLink;
 use self::publisher::Publisher;
-use self::subscription::StompSubscription;
-use crate::capabilities::{AckLevel, Capabilities};
+use self::subscription::{Connections, StompSubscription, Wanted};
+use crate::capabilities::{AckLevel, Capabilities, Given};
 use crate::commit::Commit;
 use crate::contract::{Bus, QueueSettings, Subscription};
 use crate::deadline::Deadline;
@@ -64,6 +69,9 @@ pub struct StompSettings {
     pub heart_beat_ms: u64,
     /// The longest pause between two attempts to connect.
     pub reconnect_pause_ms_max: u64,
+    /// What the node that connects calls itself, if it is one. A Hivewire broker then keeps its state
+    /// and takes its commits.
+    pub node: Option<Name>,
 }
 
 impl StompSettings {
@@ -73,6 +81,7 @@ impl StompSettings {
             url: url.into(),
             heart_beat_ms: 3_000,
             reconnect_pause_ms_max: 2_000,
+            node: None,
         }
     }
 }
@@ -84,6 +93,7 @@ impl fmt::Debug for StompSettings {
             .debug_struct("StompSettings")
             .field("heart_beat_ms", &self.heart_beat_ms)
             .field("reconnect_pause_ms_max", &self.reconnect_pause_ms_max)
+            .field("node", &self.node)
             .finish_non_exhaustive()
     }
 }
@@ -94,6 +104,8 @@ pub struct StompBus {
     link: Arc<Link>,
     declared: Arc<Declared>,
     publisher: Arc<Publisher>,
+    /// The other connection of a node.
+    node: Option<NodeLink>,
 }
 
 impl StompBus {
@@ -101,20 +113,30 @@ impl StompBus {
     /// bus and all its subscriptions ends the connections.
     pub fn start(settings: &StompSettings) -> Result<Self, BusError> {
         let address = Address::parse(&settings.url)?;
+        let seen = address.dialect.map(|dialect| Seen {
+            dialect,
+            is_node: false,
+        });
         let door = Arc::new(Door {
-            seen: parking_lot::Mutex::new(address.dialect),
+            seen: parking_lot::Mutex::new(seen),
             address,
+            node: settings.node.clone(),
             heart_beat_ms: settings.heart_beat_ms,
             pause_max: Duration::from_millis(settings.reconnect_pause_ms_max),
         });
         let link = Arc::new(Link::start(door.clone()));
         let declared = Arc::new(Declared::default());
         let publisher = Arc::new(Publisher::new(link.clone(), declared.clone()));
+        let node = settings.node.is_some().then(|| NodeLink {
+            link: Arc::new(Link::start(door.clone())),
+            declared: declared.clone(),
+        });
         Ok(Self {
             door,
             link,
             declared,
             publisher,
+            node,
         })
     }
 
@@ -125,13 +147,54 @@ impl StompBus {
         self.link.connected("a connection", deadline).await?;
         Ok(())
     }
+
+    /// The connection of a node whose state the server keeps.
+    async fn node(
+        &self,
+        what: &'static str,
+        deadline: Deadline,
+    ) -> Result<Option<&NodeLink>, BusError> {
+        let Some(node) = &self.node else {
+            return Ok(None);
+        };
+        let session = node.link.connected(what, deadline).await?;
+        Ok(session.is_node.then_some(node))
+    }
+
+    /// The same, or the error of those who need it.
+    async fn node_to(
+        &self,
+        what: &'static str,
+        timeout: Duration,
+    ) -> Result<(&NodeLink, Deadline), BusError> {
+        let deadline = Deadline::after(timeout);
+        match self.node(what, deadline).await? {
+            Some(node) => Ok((node, deadline)),
+            None => Err(BusError::Unsupported {
+                engine: ENGINE,
+                what,
+                remedy: NEEDS_STORE,
+            }),
+        }
+    }
 }
 
 #[async_trait]
 impl Bus for StompBus {
     fn capabilities(&self) -> Capabilities {
         match *self.door.seen.lock() {
-            Some(dialect) => dialect.capabilities(),
+            Some(Seen { dialect, is_node }) => {
+                let capabilities = dialect.capabilities();
+                let commit = if is_node {
+                    Given::Yes
+                } else {
+                    capabilities.commit
+                };
+                Capabilities {
+                    commit,
+                    ..capabilities
+                }
+            }
             None => dialect::unknown(),
         }
     }
@@ -170,50 +233,50 @@ impl Bus for StompBus {
         timeout: Duration,
     ) -> Result<Box<dyn Subscription>, BusError> {
         let deadline = Deadline::after(timeout);
-        let subscription = StompSubscription::start(
-            from.clone(),
+        let wanted = Wanted {
+            from: from.clone(),
             credit_messages,
-            self.door.clone(),
-            self.declared.clone(),
-            self.publisher.clone(),
-            deadline,
-        );
+            declared: self.declared.clone(),
+        };
+        let connections = match self.node("a subscription", deadline).await? {
+            Some(node) => Connections::Shared(node.link.clone()),
+            None => Connections::Own(self.door.clone()),
+        };
+        let publisher = self.publisher.clone();
+        let subscription = StompSubscription::start(wanted, connections, publisher, deadline);
         Ok(Box::new(subscription.await?))
     }
 
-    async fn commit(&self, _commit: &Commit<'_>, _timeout: Duration) -> Result<AckLevel, BusError> {
-        Err(needs_store("commit in one step"))
+    async fn commit(&self, commit: &Commit<'_>, timeout: Duration) -> Result<AckLevel, BusError> {
+        let (node, deadline) = self.node_to("commit in one step", timeout).await?;
+        node.commit(commit, deadline).await
     }
 
-    async fn raise_epoch(&self, _bucket: &Name, _timeout: Duration) -> Result<u64, BusError> {
-        Err(needs_store("fence the owner of a bucket"))
+    async fn raise_epoch(&self, bucket: &Name, timeout: Duration) -> Result<u64, BusError> {
+        let what = "fence the owner of a bucket";
+        let (node, deadline) = self.node_to(what, timeout).await?;
+        node.raise_epoch(bucket, deadline).await
     }
 
     async fn state(
         &self,
-        _bucket: &Name,
-        _key: &[u8],
-        _timeout: Duration,
+        bucket: &Name,
+        key: &[u8],
+        timeout: Duration,
     ) -> Result<Option<Bytes>, BusError> {
-        Err(needs_store("keep state"))
+        let (node, deadline) = self.node_to("keep state", timeout).await?;
+        node.state(bucket, key, deadline).await
     }
 
     async fn scan(
         &self,
-        _bucket: &Name,
-        _after: Option<&[u8]>,
-        _pairs_max: usize,
-        _timeout: Duration,
+        bucket: &Name,
+        after: Option<&[u8]>,
+        pairs_max: usize,
+        timeout: Duration,
     ) -> Result<Vec<(Bytes, Bytes)>, BusError> {
-        Err(needs_store("keep state"))
-    }
-}
-
-fn needs_store(what: &'static str) -> BusError {
-    BusError::Unsupported {
-        engine: ENGINE,
-        what,
-        remedy: NEEDS_STORE,
+        let (node, deadline) = self.node_to("keep state", timeout).await?;
+        node.scan(bucket, after, pairs_max, deadline).await
     }
 }
 

@@ -209,7 +209,7 @@ impl Publisher {
                 mark(outgoing, asked, &confirmed);
                 self.complaint(&session, text, is_certain)
             }
-            Err(_) => Round::Again("the connection has ended".into()),
+            Ok(Outcome::Declined(_)) | Err(_) => Round::Again("the connection has ended".into()),
         }
     }
 
@@ -243,7 +243,7 @@ impl Publisher {
             let (first, outcome) = out.receipts.expect(receipts);
             let transaction = (confirm == Confirm::Transaction).then_some(first);
             if let Some(transaction) = transaction {
-                transact(out.chunks.bytes(), Command::Begin, transaction, None);
+                convert::transact(out.chunks.bytes(), Command::Begin, transaction, None);
             }
             let sending = Sending {
                 dialect: session.dialect,
@@ -260,7 +260,7 @@ impl Publisher {
                 sending.frame(&mut out.chunks, one, receipt);
             }
             if let Some(transaction) = transaction {
-                transact(
+                convert::transact(
                     out.chunks.bytes(),
                     Command::Commit,
                     transaction,
@@ -287,11 +287,11 @@ impl Publisher {
         let asked = session.send(|out| {
             let (receipt, outcome) = out.receipts.expect(1);
             let bytes = out.chunks.bytes();
-            transact(bytes, Command::Begin, receipt, None);
+            convert::transact(bytes, Command::Begin, receipt, None);
             bytes.extend_from_slice(&start);
             stomp::header_number(bytes, "transaction", receipt);
             stomp::finish(bytes, b"");
-            transact(bytes, Command::Abort, receipt, Some(receipt));
+            convert::transact(bytes, Command::Abort, receipt, Some(receipt));
             outcome
         });
         let outcome = match asked {
@@ -306,7 +306,9 @@ impl Publisher {
                 Judgement::Refused => Err(BusError::Refused { reason: text }),
             },
             Ok(Ok(Outcome::Lost { reason, .. })) => Err(deadline.timeout(WHAT, reason)),
-            Ok(Err(_)) | Err(_) => Err(deadline.timeout(WHAT, "no answer")),
+            Ok(Ok(Outcome::Declined(_)) | Err(_)) | Err(_) => {
+                Err(deadline.timeout(WHAT, "no answer"))
+            }
         }
     }
 
@@ -345,14 +347,4 @@ fn mark(outgoing: &mut [Outgoing], asked: Confirm, confirmed: &[bool]) {
             one.confirmed = *confirmed;
         }
     }
-}
-
-/// Appends BEGIN, COMMIT or ABORT.
-fn transact(out: &mut Vec<u8>, command: Command, transaction: u64, receipt: Option<u64>) {
-    stomp::begin(out, command);
-    stomp::header_number(out, "transaction", transaction);
-    if let Some(receipt) = receipt {
-        stomp::header_number(out, "receipt", receipt);
-    }
-    stomp::finish(out, b"");
 }

@@ -9,11 +9,30 @@ use crate::capabilities::AckLevel;
 /// Beyond this many, those that nobody waits for any more are looked for and forgotten.
 const FORGOTTEN_MAX: usize = 1_024;
 
+/// Why a commit of a node did not happen.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Declined {
+    /// Another owner has taken over the bucket.
+    Fenced {
+        current: u64,
+    },
+    /// A message in it is not ours any more.
+    NotHeld,
+    Full {
+        reason: String,
+    },
+    Refused {
+        reason: String,
+    },
+}
+
 /// What came of something that asked for receipts.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// All receipts came; the last one said that it is worth this much.
     Confirmed(Option<AckLevel>),
+    /// The receipt says that nothing happened. Only commits of nodes get such ones.
+    Declined(Declined),
     /// The server complained; `is_certain` says that it was about this and nothing else. Those
     /// marked had been confirmed before.
     Complaint {
@@ -81,6 +100,13 @@ impl Receipts {
         {
             // Nobody listening means that the caller's time was up.
             let _ = waiting.done.send(Outcome::Confirmed(waiting.level));
+        }
+    }
+
+    /// A receipt came that says that nothing happened.
+    pub fn declined(&mut self, number: u64, declined: Declined) {
+        if let Some(waiting) = self.waiting.remove(&number) {
+            let _ = waiting.done.send(Outcome::Declined(declined));
         }
     }
 

@@ -17,9 +17,10 @@ use wire::stomp::{self, Command, Decoded, Decoder, Frame, HEARTBEAT};
 use super::chunks::Chunks;
 use super::convert;
 use super::dialect::Dialect;
-use super::handshake::{Heart, Opened};
+use super::handshake::{Heart, Opened, Seen};
 use super::inbox::Inbox;
-use super::receipts::{Outcome, Receipts};
+use super::receipts::{Declined, Outcome, Receipts};
+use super::requests::{Answer, Requests};
 use super::stream::Stream;
 use crate::capabilities::AckLevel;
 
@@ -29,17 +30,23 @@ const OUT_BYTES_MAX: usize = 4 << 20;
 const READ_BYTES: usize = 64 * 1024;
 /// A buffer that grew beyond this for a large message is given back afterwards.
 const KEPT_BUFFER_BYTES_MAX: usize = 1 << 20;
+/// The subscription under which a broker of ours answers requests.
+const ANSWERS: &str = "hivewire";
 /// How many queues a connection remembers to have used.
 const REMEMBERED_QUEUES_MAX: usize = 10_000;
 
 /// A connection that was opened.
 pub(super) struct Session {
     pub dialect: &'static dyn Dialect,
+    /// Whether the server keeps state and commits for us.
+    pub is_node: bool,
     out: Mutex<Out>,
     filled: Notify,
     emptied: Notify,
     /// When each queue was used first.
     used: Mutex<HashMap<Name, Instant>>,
+    /// Who shares this connection, by the id of the subscription.
+    shared: Mutex<HashMap<u64, Arc<Inbox>>>,
 }
 
 /// What goes out, and the receipts that were asked for on the way.
@@ -47,6 +54,7 @@ pub(super) struct Session {
 pub(super) struct Out {
     pub chunks: Chunks,
     pub receipts: Receipts,
+    pub requests: Requests,
     /// Why the connection has ended, if it has.
     over: Option<Arc<str>>,
 }
@@ -56,14 +64,25 @@ pub(super) struct Out {
 pub(super) struct Over(pub Arc<str>);
 
 impl Session {
-    pub fn new(dialect: &'static dyn Dialect) -> Self {
+    pub fn new(server: Seen) -> Self {
         Self {
-            dialect,
+            dialect: server.dialect,
+            is_node: server.is_node,
             out: Mutex::default(),
             filled: Notify::new(),
             emptied: Notify::new(),
             used: Mutex::default(),
+            shared: Mutex::default(),
         }
+    }
+
+    /// From now on what arrives for this subscription goes to that inbox.
+    pub fn route(&self, subscription: u64, inbox: Arc<Inbox>) {
+        self.shared.lock().insert(subscription, inbox);
+    }
+
+    pub fn unroute(&self, subscription: u64) {
+        self.shared.lock().remove(&subscription);
     }
 
     pub fn is_over(&self) -> bool {
@@ -96,15 +115,22 @@ impl Session {
 
     /// Waits until there is room for more to write.
     pub async fn room(&self) {
+        self.wait_until(|out| out.over.is_some() || out.chunks.len_bytes() < OUT_BYTES_MAX)
+            .await;
+    }
+
+    /// Waits until the connection has ended.
+    pub async fn over(&self) {
+        self.wait_until(|out| out.over.is_some()).await;
+    }
+
+    async fn wait_until(&self, is_so: impl Fn(&Out) -> bool) {
         let mut emptied = std::pin::pin!(self.emptied.notified());
         loop {
             // From now on no call is missed.
             emptied.as_mut().enable();
-            {
-                let out = self.out.lock();
-                if out.over.is_some() || out.chunks.len_bytes() < OUT_BYTES_MAX {
-                    return;
-                }
+            if is_so(&self.out.lock()) {
+                return;
             }
             emptied.as_mut().await;
             emptied.set(self.emptied.notified());
@@ -133,6 +159,7 @@ impl Session {
             decoder: opened.decoder,
             buffer: opened.buffer,
             arrived: Vec::new(),
+            arrived_for: 0,
         };
         let reason = tokio::select! {
             reason = reading.run(heart) => reason,
@@ -146,8 +173,10 @@ impl Session {
         let mut out = self.out.lock();
         let reason = out.over.get_or_insert_with(|| reason.into()).clone();
         out.receipts.lost(&reason);
+        out.requests.lost();
         out.chunks.clear();
         drop(out);
+        self.shared.lock().clear();
         self.emptied.notify_waiters();
         reason
     }
@@ -199,8 +228,13 @@ impl Session {
             Some("memory") => Some(AckLevel::Memory),
             _ => None,
         };
-        if let Some(number) = receipt_id(frame) {
-            self.out.lock().receipts.came(number, level);
+        let Some(number) = receipt_id(frame) else {
+            return;
+        };
+        let mut out = self.out.lock();
+        match declined(frame) {
+            None => out.receipts.came(number, level),
+            Some(declined) => out.receipts.declined(number, declined),
         }
     }
 
@@ -210,6 +244,24 @@ impl Session {
         self.out.lock().receipts.complaint(receipt_id(frame), &text);
         text
     }
+}
+
+/// What the receipt of a node's commit says if nothing happened.
+fn declined(frame: &Frame<'_>) -> Option<Declined> {
+    let outcome = frame.header("outcome")?;
+    let reason = || frame.header("reason").unwrap_or_default().into_owned();
+    Some(match &*outcome {
+        "done" => return None,
+        "fenced" => Declined::Fenced {
+            current: frame.header("current")?.parse().ok()?,
+        },
+        "not-held" => Declined::NotHeld,
+        "full" => Declined::Full { reason: reason() },
+        "refused" => Declined::Refused { reason: reason() },
+        other => Declined::Refused {
+            reason: format!("the broker answered `{other}`, which is not known here"),
+        },
+    })
 }
 
 fn receipt_id(frame: &Frame<'_>) -> Option<u64> {
@@ -241,6 +293,8 @@ struct Reading<'a> {
     buffer: BytesMut,
     /// Messages of the frames that were looked at since the last read.
     arrived: Vec<convert::Arrived>,
+    /// The subscription that they are for, where several share the connection.
+    arrived_for: u64,
 }
 
 impl Reading<'_> {
@@ -256,14 +310,18 @@ impl Reading<'_> {
                         inbox.push(self.session, &mut self.arrived);
                         inbox.room().await;
                     }
-                    // Nobody subscribed here.
-                    None => self.arrived.clear(),
+                    None => self.pass_on(),
                 }
             }
             if let Err(reason) = self.read(heart).await {
                 return reason;
             }
         }
+    }
+
+    /// Hands what arrived to the subscription that it is for.
+    fn pass_on(&mut self) {
+        pass_on(self.session, self.arrived_for, &mut self.arrived);
     }
 
     async fn read(&mut self, heart: Heart) -> Result<(), String> {
@@ -298,10 +356,13 @@ impl Reading<'_> {
                     consumed: used,
                 }) => {
                     match frame.command {
-                        Command::Message => {
-                            let dialect = self.session.dialect;
-                            self.arrived.push(convert::to_delivery(dialect, &frame));
-                        }
+                        Command::Message => message(
+                            self.session,
+                            self.inbox,
+                            &frame,
+                            &mut self.arrived,
+                            &mut self.arrived_for,
+                        ),
                         Command::Receipt => self.session.receipt(&frame),
                         Command::Error => return Err(self.session.complaint(&frame)),
                         other => return Err(format!("the server sent {other}, which is wrong")),
@@ -313,5 +374,41 @@ impl Reading<'_> {
         }
         self.buffer.advance(consumed);
         Ok(())
+    }
+}
+
+/// Takes in a MESSAGE: an answer to a request of a node, or a delivery.
+fn message(
+    session: &Session,
+    inbox: Option<&Inbox>,
+    frame: &Frame<'_>,
+    arrived: &mut Vec<convert::Arrived>,
+    arrived_for: &mut u64,
+) {
+    if inbox.is_none() {
+        let subscription = frame.header("subscription").unwrap_or_default();
+        if subscription == ANSWERS {
+            if let Some((number, answer)) = Answer::read(frame) {
+                session.out.lock().requests.came(number, answer);
+            }
+            return;
+        }
+        let Ok(subscription) = subscription.parse() else {
+            return;
+        };
+        if subscription != *arrived_for {
+            pass_on(session, *arrived_for, arrived);
+            *arrived_for = subscription;
+        }
+    }
+    arrived.push(convert::to_delivery(session.dialect, frame));
+}
+
+fn pass_on(session: &Session, subscription: u64, arrived: &mut Vec<convert::Arrived>) {
+    let inbox = session.shared.lock().get(&subscription).cloned();
+    match inbox {
+        Some(inbox) if !arrived.is_empty() => inbox.push(session, arrived),
+        // Whoever subscribed is gone, so the server has them back.
+        _ => arrived.clear(),
     }
 }

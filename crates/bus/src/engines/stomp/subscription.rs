@@ -1,4 +1,4 @@
-//! A subscription: a connection of its own, made again whenever it is lost.
+//! A subscription: a connection of its own, made again whenever it is lost, unless it is a node's.
 //!
 //! Closing the connection is the one way to give messages back that keeps their order on every
 //! server, and a slow subscriber holds up nobody else.
@@ -15,9 +15,11 @@ use super::backoff::Backoff;
 use super::dialect::Judgement;
 use super::handshake::{Door, Opened};
 use super::inbox::{Inbox, Nack};
+use super::link::Link;
 use super::publisher::Publisher;
 use super::receipts::Outcome;
 use super::session::Session;
+use super::shared::SharedFeeder;
 use crate::contract::Subscription;
 use crate::dead_letter::{dead_letter, dead_letters};
 use crate::deadline::Deadline;
@@ -26,11 +28,27 @@ use crate::engines::declared::Declared;
 use crate::error::BusError;
 
 /// How long the server may take to answer a SUBSCRIBE before the connection is made anew.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// No server takes more credit than this.
 const CREDIT_MESSAGES_MAX: u32 = 65_535;
+
+/// What is subscribed to, and how.
+#[derive(Clone)]
+pub(super) struct Wanted {
+    pub from: Destination,
+    pub credit_messages: u32,
+    pub declared: Arc<Declared>,
+}
+
+/// The connections of a subscription.
+pub(super) enum Connections {
+    /// Its own.
+    Own(Arc<Door>),
+    /// Those of a node.
+    Shared(Arc<Link>),
+}
 
 pub(super) struct StompSubscription {
     from: Destination,
@@ -44,28 +62,40 @@ pub(super) struct StompSubscription {
 impl StompSubscription {
     /// Subscribes; returns once the server has said that it is done.
     pub async fn start(
-        from: Destination,
-        credit_messages: u32,
-        door: Arc<Door>,
-        declared: Arc<Declared>,
+        mut wanted: Wanted,
+        connections: Connections,
         publisher: Arc<Publisher>,
         deadline: Deadline,
     ) -> Result<Self, BusError> {
-        let credit_messages = credit_messages.clamp(1, CREDIT_MESSAGES_MAX);
-        let inbox = Arc::new(Inbox::new(credit_messages));
+        wanted.credit_messages = wanted.credit_messages.clamp(1, CREDIT_MESSAGES_MAX);
+        let Wanted { from, declared, .. } = wanted.clone();
+        let inbox = Arc::new(Inbox::new(wanted.credit_messages));
         let (open, closed) = watch::channel(());
         let (started, has_started) = oneshot::channel();
-        let feeder = Feeder {
-            from: from.clone(),
-            credit_messages,
-            door,
-            declared: declared.clone(),
-            inbox: inbox.clone(),
-            closed,
-            started: Some(started),
-            trouble: None,
-        };
-        tokio::spawn(feeder.run());
+        let (inbox_fed, started) = (inbox.clone(), Some(started));
+        match connections {
+            Connections::Own(door) => {
+                let feeder = Feeder {
+                    wanted,
+                    door,
+                    inbox: inbox_fed,
+                    closed,
+                    started,
+                    trouble: None,
+                };
+                tokio::spawn(feeder.run());
+            }
+            Connections::Shared(link) => {
+                let feeder = SharedFeeder {
+                    wanted,
+                    link,
+                    inbox: inbox_fed,
+                    closed,
+                    started,
+                };
+                tokio::spawn(feeder.run());
+            }
+        }
         match deadline.limit(has_started).await {
             Ok(Ok(Ok(()))) => {}
             Ok(Ok(Err(error))) => return Err(error),
@@ -82,6 +112,10 @@ impl StompSubscription {
             inbox,
             _open: open,
         })
+    }
+
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
     }
 
     /// Turns a message down where the server counts tries and keeps dead letters.
@@ -196,12 +230,49 @@ impl Subscription for StompSubscription {
     }
 }
 
+impl Wanted {
+    /// Appends the SUBSCRIBE; says where its outcome is told.
+    pub fn subscribe(
+        &self,
+        session: &Session,
+        id: u64,
+    ) -> Result<oneshot::Receiver<Outcome>, BusError> {
+        let dialect = session.dialect;
+        let destination = dialect.destination(&self.from)?;
+        let durable = self.declared.is_durable(&self.from);
+        let asked = session.ask(|bytes| {
+            stomp::begin(bytes, Command::Subscribe);
+            stomp::header_number(bytes, "id", id);
+            stomp::header(bytes, Version::V1_2, "destination", &destination);
+            stomp::header_raw(bytes, "ack", b"client-individual");
+            let credit = u64::from(self.credit_messages);
+            stomp::header_number(bytes, dialect.credit_header(), credit);
+            for (name, value) in dialect.queue_headers(&self.from, durable) {
+                stomp::header_raw(bytes, name, value.as_bytes());
+            }
+        });
+        asked.map_err(|over| BusError::Stopped {
+            reason: over.0.to_string(),
+        })
+    }
+
+    /// Why a subscription will never work, if the answer to the SUBSCRIBE says so.
+    pub fn refusal(&self, session: &Session, outcome: Outcome) -> Option<BusError> {
+        match outcome {
+            Outcome::Complaint { text, .. } => match session.dialect.judge(&text) {
+                Judgement::Again => None,
+                Judgement::Full => Some(BusError::Full { reason: text }),
+                Judgement::Refused => Some(BusError::Refused { reason: text }),
+            },
+            Outcome::Confirmed(_) | Outcome::Declined(_) | Outcome::Lost { .. } => None,
+        }
+    }
+}
+
 /// Feeds a subscription from one connection after another, until the subscription is dropped.
 struct Feeder {
-    from: Destination,
-    credit_messages: u32,
+    wanted: Wanted,
     door: Arc<Door>,
-    declared: Arc<Declared>,
     inbox: Arc<Inbox>,
     closed: watch::Receiver<()>,
     /// Whom to tell that the subscription works, or never will.
@@ -242,7 +313,7 @@ impl Feeder {
                 let _ = started.send(Err(error));
                 return;
             }
-            tracing::warn!(from = %self.from, "the subscription is interrupted: {reason}; trying again");
+            tracing::warn!(from = %self.wanted.from, "the subscription is interrupted: {reason}; trying again");
             tokio::select! {
                 _ = closed.changed() => return,
                 () = backoff.pause() => {}
@@ -252,9 +323,9 @@ impl Feeder {
 
     /// Passes on what arrives until the connection or the subscription ends.
     async fn serve(&mut self, opened: Opened) -> Ended {
-        let session = Arc::new(Session::new(opened.dialect));
+        let session = Arc::new(Session::new(opened.server));
         let mut closed = self.closed.clone();
-        let mut subscribed = match self.subscribe(&session) {
+        let mut subscribed = match self.wanted.subscribe(&session, 0) {
             Ok(subscribed) => subscribed,
             Err(error) => {
                 let reason = error.to_string().into();
@@ -293,42 +364,12 @@ impl Feeder {
         Ended::Lost(reason)
     }
 
-    fn subscribe(&self, session: &Session) -> Result<oneshot::Receiver<Outcome>, BusError> {
-        let dialect = session.dialect;
-        let destination = dialect.destination(&self.from)?;
-        let durable = self.declared.is_durable(&self.from);
-        let asked = session.ask(|bytes| {
-            stomp::begin(bytes, Command::Subscribe);
-            stomp::header_raw(bytes, "id", b"0");
-            stomp::header(bytes, Version::V1_2, "destination", &destination);
-            stomp::header_raw(bytes, "ack", b"client-individual");
-            let credit = u64::from(self.credit_messages);
-            stomp::header_number(bytes, dialect.credit_header(), credit);
-            for (name, value) in dialect.queue_headers(&self.from, durable) {
-                stomp::header_raw(bytes, name, value.as_bytes());
-            }
-        });
-        asked.map_err(|over| BusError::Stopped {
-            reason: over.0.to_string(),
-        })
-    }
-
     /// The server has answered the SUBSCRIBE.
     fn subscribed(&mut self, session: &Session, outcome: Outcome) {
-        match outcome {
-            Outcome::Confirmed(_) => {
-                if let Some(started) = self.started.take() {
-                    let _ = started.send(Ok(()));
-                }
-            }
-            Outcome::Complaint { text, .. } => {
-                self.trouble = match session.dialect.judge(&text) {
-                    Judgement::Again => None,
-                    Judgement::Full => Some(BusError::Full { reason: text }),
-                    Judgement::Refused => Some(BusError::Refused { reason: text }),
-                };
-            }
-            Outcome::Lost { .. } => {}
+        let is_confirmed = matches!(outcome, Outcome::Confirmed(_));
+        self.trouble = self.wanted.refusal(session, outcome);
+        if is_confirmed && let Some(started) = self.started.take() {
+            let _ = started.send(Ok(()));
         }
     }
 

@@ -12,6 +12,7 @@ use bus::{Bus, Given};
 use hivewire_bench::peers::activemq::ActiveMq;
 use hivewire_tests::hive::Hive;
 use hivewire_tests::proxy::Proxy;
+use kernel::Name;
 use parking_lot::Mutex;
 
 use super::Server;
@@ -87,6 +88,8 @@ pub struct StompFixture {
     server: StompServer,
     address: SocketAddr,
     proxy: Option<Proxy>,
+    /// Whether it connects as a node.
+    is_node: bool,
 }
 
 impl StompFixture {
@@ -96,10 +99,19 @@ impl StompFixture {
             address: server.address(),
             server,
             proxy: None,
+            is_node: false,
         }
     }
 
-    /// Through a proxy that delays and can cut.
+    /// As a node of a Hivewire broker, which keeps its state.
+    pub fn node(server: StompServer) -> Self {
+        Self {
+            is_node: true,
+            ..Self::direct(server)
+        }
+    }
+
+    /// As a node, through a proxy that delays and can cut.
     pub fn over_slow_network(server: StompServer) -> Result<Self> {
         let proxy = Proxy::start(server.address())?;
         proxy.set_delay(DELAY);
@@ -107,6 +119,7 @@ impl StompFixture {
             address: proxy.address(),
             server,
             proxy: Some(proxy),
+            is_node: true,
         })
     }
 }
@@ -114,15 +127,18 @@ impl StompFixture {
 #[async_trait]
 impl Fixture for StompFixture {
     fn label(&self) -> &'static str {
-        match self.proxy {
-            None => self.server.engine(),
-            Some(_) => "stomp, slow network",
+        match (self.is_node, &self.proxy) {
+            (false, _) => self.server.engine(),
+            (true, None) => "stomp, node",
+            (true, Some(_)) => "stomp, slow network",
         }
     }
 
     async fn connect(&self) -> Result<Arc<dyn Bus>> {
         let url = format!("stomp://guest:guest@{}", self.address);
-        let bus = StompBus::start(&StompSettings::new(url))?;
+        let mut settings = StompSettings::new(url);
+        settings.node = self.is_node.then(|| Name::new("contract")).transpose()?;
+        let bus = StompBus::start(&settings)?;
         bus.connected(STEP).await?;
         let engine = bus.capabilities().engine;
         ensure!(
