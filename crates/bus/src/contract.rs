@@ -10,6 +10,7 @@ use kernel::{Destination, Message, Name};
 use crate::capabilities::{AckLevel, Capabilities};
 use crate::commit::{Commit, Submitted};
 use crate::delivery::{Delivery, Receipt, Reject};
+use crate::document::{Document, Put};
 use crate::error::BusError;
 
 /// How a queue behaves. One that nobody declared has the default settings.
@@ -107,6 +108,45 @@ pub trait Bus: Send + Sync {
         pairs_max: usize,
         timeout: Duration,
     ) -> Result<Vec<(Bytes, Bytes)>, BusError>;
+
+    /// A document as it is. What is read is permanent. An engine that keeps no state keeps no
+    /// documents either.
+    async fn document(&self, _name: &Name, _timeout: Duration) -> Result<Document, BusError> {
+        Err(no_documents(self.capabilities().engine))
+    }
+
+    /// Changes a document if it still has the expected revision: zero makes it, no body deletes
+    /// it. Both give it a new revision, and both are permanent when this returns. After an error
+    /// it may have happened; the same call can be repeated.
+    async fn put_document(
+        &self,
+        _name: &Name,
+        _expected_revision: u64,
+        _body: Option<&[u8]>,
+        _timeout: Duration,
+    ) -> Result<Put, BusError> {
+        Err(no_documents(self.capabilities().engine))
+    }
+
+    /// Documents whose names begin with `prefix`, in order, from the first one after `after`.
+    /// Deleted ones are among them.
+    async fn documents(
+        &self,
+        _prefix: &str,
+        _after: Option<&Name>,
+        _documents_max: usize,
+        _timeout: Duration,
+    ) -> Result<Vec<(Name, Document)>, BusError> {
+        Err(no_documents(self.capabilities().engine))
+    }
+}
+
+fn no_documents(engine: &'static str) -> BusError {
+    BusError::Unsupported {
+        engine,
+        what: "keep documents",
+        remedy: "it needs the shared store",
+    }
 }
 
 /// A subscriber's side of a queue or topic. Dropping it gives back what it has not acknowledged;

@@ -40,6 +40,7 @@ mod contract;
 mod dead_letter;
 mod deadline;
 mod delivery;
+mod document;
 pub mod engines;
 mod error;
 pub mod store;
@@ -49,6 +50,7 @@ pub use capabilities::{AckLevel, Capabilities, Given};
 pub use commit::{Commit, Consumed, Owner, StateWrite, Submitted};
 pub use contract::{Bus, QueueSettings, Subscription};
 pub use delivery::{Delivery, MESSAGE_ID, Receipt, Reject, Tag};
+pub use document::{Document, Put};
 pub use error::BusError;
 pub use stored::{StoredBus, StoredCounts, StoredSettings};
 

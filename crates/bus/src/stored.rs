@@ -66,6 +66,7 @@ use crate::commit::{Commit, Consumed, Owner, Submitted};
 use crate::contract::{Bus, QueueSettings, Subscription};
 use crate::deadline::Deadline;
 use crate::delivery::Receipt;
+use crate::document::{Document, Put};
 use crate::error::BusError;
 use crate::store::{ConsumedIds, MessageId, OWNERLESS_PREFIX, Position, Store};
 
@@ -527,6 +528,34 @@ impl Bus for StoredBus {
     ) -> Result<Vec<(Bytes, Bytes)>, BusError> {
         let store = &self.shared.store;
         store.scan(bucket, after, pairs_max, timeout).await
+    }
+
+    async fn document(&self, name: &Name, timeout: Duration) -> Result<Document, BusError> {
+        self.shared.store.document(name, timeout).await
+    }
+
+    async fn put_document(
+        &self,
+        name: &Name,
+        expected_revision: u64,
+        body: Option<&[u8]>,
+        timeout: Duration,
+    ) -> Result<Put, BusError> {
+        let store = &self.shared.store;
+        store
+            .put_document(name, expected_revision, body, timeout)
+            .await
+    }
+
+    async fn documents(
+        &self,
+        prefix: &str,
+        after: Option<&Name>,
+        documents_max: usize,
+        timeout: Duration,
+    ) -> Result<Vec<(Name, Document)>, BusError> {
+        let store = &self.shared.store;
+        store.documents(prefix, after, documents_max, timeout).await
     }
 }
 

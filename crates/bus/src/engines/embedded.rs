@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker::{AckMode, Broker, Channel, CommitError, Credit, Outbox, Publication, PublishError};
+use broker::{
+    AckMode, Broker, Channel, CommitError, Credit, DocumentError, Outbox, Publication, PublishError,
+};
 use bytes::Bytes;
 use journal::{AppendError, JournalFailed, Position};
 use kernel::{Destination, Message, Name, Timestamp};
@@ -20,6 +22,7 @@ use crate::capabilities::{AckLevel, Capabilities, Given};
 use crate::commit::{Commit, StateWrite, Submitted};
 use crate::contract::{Bus, QueueSettings, Subscription};
 use crate::deadline::Deadline;
+use crate::document::{Document, Put};
 use crate::engines::declared::Declared;
 use crate::error::BusError;
 
@@ -242,6 +245,75 @@ impl Bus for EmbeddedBus {
         _timeout: Duration,
     ) -> Result<Vec<(Bytes, Bytes)>, BusError> {
         Ok(self.broker.scan_state(bucket, after, pairs_max))
+    }
+
+    async fn document(&self, name: &Name, timeout: Duration) -> Result<Document, BusError> {
+        let document = self.broker.document(name);
+        let deadline = Deadline::after(timeout);
+        wait(&self.broker, "a document", document.stored, deadline).await?;
+        Ok(to_document(document))
+    }
+
+    async fn put_document(
+        &self,
+        name: &Name,
+        expected_revision: u64,
+        body: Option<&[u8]>,
+        timeout: Duration,
+    ) -> Result<Put, BusError> {
+        const WHAT: &str = "a document";
+        let deadline = Deadline::after(timeout);
+        let body = body.map(Bytes::copy_from_slice);
+        loop {
+            let changed = self
+                .broker
+                .change_document(name, expected_revision, body.clone());
+            let (put, stored) = match changed {
+                Ok((revision, stored)) => (Put::Stored(revision), stored),
+                Err(DocumentError::Conflict { current, .. }) => {
+                    (Put::Conflict(current.revision), current.stored)
+                }
+                Err(DocumentError::Commit(CommitError::Send(PublishError::Journal(
+                    AppendError::NotReady,
+                )))) => {
+                    if deadline.limit(self.broker.ready()).await.is_err() || deadline.is_over() {
+                        return Err(deadline.timeout(WHAT, "the journal takes nothing"));
+                    }
+                    continue;
+                }
+                Err(DocumentError::Commit(error)) => return Err(commit_error(error)),
+                Err(error @ (DocumentError::Missing { .. } | DocumentError::TooLarge { .. })) => {
+                    return Err(refused(error));
+                }
+            };
+            wait(&self.broker, WHAT, stored, deadline).await?;
+            return Ok(put);
+        }
+    }
+
+    async fn documents(
+        &self,
+        prefix: &str,
+        after: Option<&Name>,
+        documents_max: usize,
+        timeout: Duration,
+    ) -> Result<Vec<(Name, Document)>, BusError> {
+        let deadline = Deadline::after(timeout);
+        let after = after.map(Name::as_str);
+        let documents = self.broker.documents(prefix, after, documents_max);
+        let stored = documents.iter().filter_map(|(_, found)| found.stored).max();
+        wait(&self.broker, "documents", stored, deadline).await?;
+        let found = documents.into_iter();
+        Ok(found
+            .map(|(name, document)| (name, to_document(document)))
+            .collect())
+    }
+}
+
+fn to_document(document: broker::Document) -> Document {
+    Document {
+        revision: document.revision,
+        body: document.content,
     }
 }
 

@@ -15,6 +15,7 @@ use kernel::{Destination, Message, Name};
 
 use crate::capabilities::AckLevel;
 use crate::commit::StateWrite;
+use crate::document::{Document, Put};
 use crate::error::BusError;
 
 pub use self::ids::{MessageId, Numbers};
@@ -79,24 +80,6 @@ pub struct OutboxCommit {
     pub position: Position,
     /// What is to be published, in order.
     pub entries: Vec<OutboxEntry>,
-}
-
-/// A document at one of its revisions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Document {
-    /// Counts its changes; zero if it never was there.
-    pub revision: u64,
-    /// Its content; none if it was deleted or never was there.
-    pub body: Option<Bytes>,
-}
-
-/// What came of changing a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
-    /// It was changed and has this revision now.
-    Stored(u64),
-    /// It had changed before and has this revision: read it again.
-    Conflict(u64),
 }
 
 /// Holds what all nodes share. Every call ends within its timeout.

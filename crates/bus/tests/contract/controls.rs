@@ -116,6 +116,18 @@ pub const CONTROLS: &[(Fault, &[&str])] = &[
         ],
     ),
     (
+        Fault::OverwritesDocuments,
+        &[
+            "a document changes only from what is known",
+            "of many who change a document one wins",
+        ],
+    ),
+    (Fault::ForgetsDocuments, &["documents survive a crash"]),
+    (
+        Fault::HidesDeletedDocuments,
+        &["documents are listed in order"],
+    ),
+    (
         Fault::ConsumesRefusedInput,
         &["a refused commit's input comes again"],
     ),

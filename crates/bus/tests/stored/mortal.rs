@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bus::store::{Document, MessageId, OutboxCommit, Position, Put, Store, StoreCommit};
+use bus::store::{MessageId, OutboxCommit, Position, Store, StoreCommit};
 use bus::{
-    AckLevel, Bus, BusError, Capabilities, Commit, Delivery, QueueSettings, Receipt, Reject,
-    Subscription,
+    AckLevel, Bus, BusError, Capabilities, Commit, Delivery, Document, Put, QueueSettings, Receipt,
+    Reject, Subscription,
 };
 use bytes::Bytes;
 use kernel::{Destination, Message, Name};

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bus::store::{
-    ConsumedIds, Document, MessageId, OutboxEntry, Position, PostgresSettings, PostgresStore, Put,
-    Store, StoreCommit,
+    ConsumedIds, MessageId, OutboxEntry, Position, PostgresSettings, PostgresStore, Store,
+    StoreCommit,
 };
-use bus::{AckLevel, BusError, StateWrite};
+use bus::{AckLevel, BusError, Document, Put, StateWrite};
 use hivewire_tests::proxy::{Cut, Proxy};
 use kernel::{Destination, Message, Name};
 

@@ -50,6 +50,7 @@ use crate::capabilities::{AckLevel, Capabilities, Given};
 use crate::commit::Commit;
 use crate::contract::{Bus, QueueSettings, Subscription};
 use crate::deadline::Deadline;
+use crate::document::{Document, Put};
 use crate::engines::declared::Declared;
 use crate::error::BusError;
 
@@ -277,6 +278,34 @@ impl Bus for StompBus {
     ) -> Result<Vec<(Bytes, Bytes)>, BusError> {
         let (node, deadline) = self.node_to("keep state", timeout).await?;
         node.scan(bucket, after, pairs_max, deadline).await
+    }
+
+    async fn document(&self, name: &Name, timeout: Duration) -> Result<Document, BusError> {
+        let (node, deadline) = self.node_to("keep documents", timeout).await?;
+        node.document(name, deadline).await
+    }
+
+    async fn put_document(
+        &self,
+        name: &Name,
+        expected_revision: u64,
+        body: Option<&[u8]>,
+        timeout: Duration,
+    ) -> Result<Put, BusError> {
+        let (node, deadline) = self.node_to("keep documents", timeout).await?;
+        node.put_document(name, expected_revision, body, deadline)
+            .await
+    }
+
+    async fn documents(
+        &self,
+        prefix: &str,
+        after: Option<&Name>,
+        documents_max: usize,
+        timeout: Duration,
+    ) -> Result<Vec<(Name, Document)>, BusError> {
+        let (node, deadline) = self.node_to("keep documents", timeout).await?;
+        node.documents(prefix, after, documents_max, deadline).await
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kernel::Name;
-use wire::stomp::state::{Write, decode_pairs, encode_write};
+use wire::stomp::state::{self, BadBody, Write, decode_documents, decode_pairs, encode_write};
 use wire::stomp::{self, Command, Version};
 
 use super::convert::{self, Id, Outgoing, Sending};
@@ -25,10 +25,12 @@ use super::unanswered::AckId;
 use crate::capabilities::AckLevel;
 use crate::commit::{Commit, Owner, StateWrite};
 use crate::deadline::Deadline;
+use crate::document::{Document, Put};
 use crate::engines::declared::Declared;
 use crate::error::BusError;
 
 const COMMIT: &str = "a commit";
+const READ_DOCUMENT: &str = "reading documents";
 /// Pause before a request is repeated.
 const REPEAT_PAUSE: Duration = Duration::from_millis(20);
 /// How many pairs are asked for at a time.
@@ -160,9 +162,7 @@ impl NodeLink {
             }
             let known = pairs.len();
             for pair in decode_pairs(&answer.body) {
-                let (key, value) = pair.map_err(|error| BusError::Refused {
-                    reason: format!("the broker sent what are no pairs: {error}"),
-                })?;
+                let (key, value) = pair.map_err(no_list)?;
                 pairs.push((answer.body.slice_ref(key), answer.body.slice_ref(value)));
             }
             if !answer.is_more || pairs.len() == known {
@@ -170,6 +170,90 @@ impl NodeLink {
             }
         }
         Ok(pairs)
+    }
+
+    pub async fn document(&self, name: &Name, deadline: Deadline) -> Result<Document, BusError> {
+        let request = Request {
+            what: READ_DOCUMENT,
+            destination: "/hivewire/document-get",
+            headers: &[("name", name.as_str())],
+            body: b"",
+        };
+        let answer = self.ask(&request, deadline).await?;
+        Ok(Document {
+            revision: answer.revision,
+            body: answer.is_there()?.then_some(answer.body),
+        })
+    }
+
+    pub async fn put_document(
+        &self,
+        name: &Name,
+        expected_revision: u64,
+        body: Option<&[u8]>,
+        deadline: Deadline,
+    ) -> Result<Put, BusError> {
+        let expected = expected_revision.to_string();
+        let headers = [
+            ("name", name.as_str()),
+            ("revision", expected.as_str()),
+            ("remove", "true"),
+        ];
+        let request = Request {
+            what: "changing a document",
+            destination: "/hivewire/document",
+            headers: &headers[..if body.is_some() { 2 } else { 3 }],
+            body: body.unwrap_or_default(),
+        };
+        let answer = self.ask(&request, deadline).await?;
+        if !answer.is_conflict() {
+            answer.is_there()?;
+            return Ok(Put::Stored(answer.revision));
+        }
+        // It may be the one that was asked for on a connection that was lost.
+        if answer.revision == expected_revision + 1 {
+            let document = self.document(name, deadline).await?;
+            if document.revision == answer.revision && document.body.as_deref() == body {
+                return Ok(Put::Stored(document.revision));
+            }
+        }
+        Ok(Put::Conflict(answer.revision))
+    }
+
+    pub async fn documents(
+        &self,
+        prefix: &str,
+        after: Option<&Name>,
+        documents_max: usize,
+        deadline: Deadline,
+    ) -> Result<Vec<(Name, Document)>, BusError> {
+        let mut documents: Vec<(Name, Document)> = Vec::new();
+        while documents.len() < documents_max {
+            let last = documents.last().map(|(name, _)| name.clone());
+            let after = last.as_ref().or(after);
+            let wanted = (documents_max - documents.len()).min(PAIRS_MAX).to_string();
+            let headers = [
+                ("pairs-max", wanted.as_str()),
+                ("after", after.map_or("", Name::as_str)),
+            ];
+            let request = Request {
+                what: READ_DOCUMENT,
+                destination: "/hivewire/documents",
+                headers: &headers[..if after.is_some() { 2 } else { 1 }],
+                body: prefix.as_bytes(),
+            };
+            let answer = self.ask(&request, deadline).await?;
+            let known = documents.len();
+            if answer.is_there()? {
+                for found in decode_documents(&answer.body) {
+                    documents.push(to_document(&answer.body, found.map_err(no_list)?)?);
+                }
+            }
+            if !answer.is_more || documents.len() == known {
+                break;
+            }
+        }
+        Ok(documents)
     }
 
     /// Asks, again on the next connection if one is lost meanwhile.
@@ -193,6 +277,23 @@ impl NodeLink {
                 return Err(deadline.timeout(request.what, "the connection was lost"));
             }
         }
+    }
+}
+
+fn to_document(body: &Bytes, found: state::Document<'_>) -> Result<(Name, Document), BusError> {
+    let name = Name::new(found.name).map_err(|error| BusError::Refused {
+        reason: format!("the broker sent a document whose name is none: {error}"),
+    })?;
+    let document = Document {
+        revision: found.revision,
+        body: found.content.map(|content| body.slice_ref(content)),
+    };
+    Ok((name, document))
+}
+
+fn no_list(error: BadBody) -> BusError {
+    BusError::Refused {
+        reason: format!("the broker sent what is no list: {error}"),
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Answer {
     reason: String,
     /// The epoch that a raise gave.
     pub epoch: Option<u64>,
+    /// The revision of a document.
+    pub revision: u64,
     /// Whether a list was cut.
     pub is_more: bool,
     pub body: Bytes,
@@ -28,14 +30,21 @@ impl Answer {
     pub fn read(frame: &Frame<'_>) -> Option<(u64, Self)> {
         let number = frame.header("request")?.parse().ok()?;
         let text = |name| frame.header(name).unwrap_or_default().into_owned();
+        let number_in = |name| frame.header(name).and_then(|text| text.parse().ok());
         let answer = Self {
             outcome: text("outcome"),
             reason: text("reason"),
-            epoch: frame.header("epoch").and_then(|text| text.parse().ok()),
+            epoch: number_in("epoch"),
+            revision: number_in("revision").unwrap_or(0),
             is_more: frame.header("more").as_deref() == Some("true"),
             body: Bytes::copy_from_slice(frame.body),
         };
         Some((number, answer))
+    }
+
+    /// Whether somebody else was faster.
+    pub fn is_conflict(&self) -> bool {
+        self.outcome == "conflict"
     }
 
     /// Whether it was done or found; `false` if there is none.

@@ -38,12 +38,11 @@ use tokio_postgres::{Error, Row, Statement};
 use self::address::Address;
 use self::connection::{Pool, describe};
 use self::statements::Statements;
-use super::{
-    ConsumedIds, Document, MessageId, Numbers, OutboxCommit, Position, Put, Store, StoreCommit,
-};
+use super::{ConsumedIds, MessageId, Numbers, OutboxCommit, Position, Store, StoreCommit};
 use crate::capabilities::AckLevel;
 use crate::commit::StateWrite;
 use crate::deadline::Deadline;
+use crate::document::{Document, Put};
 use crate::error::BusError;
 
 /// Pause before a call is repeated.

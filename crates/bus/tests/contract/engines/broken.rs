@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Result;
 use async_trait::async_trait;
 use bus::{
-    AckLevel, Bus, BusError, Capabilities, Commit, Consumed, Delivery, Given, QueueSettings,
-    Receipt, Reject, Subscription,
+    AckLevel, Bus, BusError, Capabilities, Commit, Consumed, Delivery, Document, Given, Put,
+    QueueSettings, Receipt, Reject, Subscription,
 };
 use bytes::Bytes;
 use hivewire_tests::proxy::Proxy;
@@ -44,6 +44,9 @@ pub enum Fault {
     ForgetsWrites,
     MixesBuckets,
     HidesLostSubscribers,
+    OverwritesDocuments,
+    ForgetsDocuments,
+    HidesDeletedDocuments,
 }
 
 /// A fixture whose clients are broken.
@@ -287,6 +290,48 @@ impl Bus for BrokenBus {
     ) -> Result<Vec<(Bytes, Bytes)>, BusError> {
         let bucket = self.bucket(bucket);
         self.inner.scan(&bucket, after, pairs_max, timeout).await
+    }
+
+    async fn document(&self, name: &Name, timeout: Duration) -> Result<Document, BusError> {
+        self.inner.document(name, timeout).await
+    }
+
+    async fn put_document(
+        &self,
+        name: &Name,
+        mut expected_revision: u64,
+        body: Option<&[u8]>,
+        timeout: Duration,
+    ) -> Result<Put, BusError> {
+        if self.has(Fault::ForgetsDocuments) {
+            return Ok(Put::Stored(expected_revision + 1));
+        }
+        if self.has(Fault::OverwritesDocuments) {
+            expected_revision = self.inner.document(name, timeout).await?.revision;
+        }
+        self.inner
+            .put_document(name, expected_revision, body, timeout)
+            .await
+    }
+
+    async fn documents(
+        &self,
+        prefix: &str,
+        after: Option<&Name>,
+        documents_max: usize,
+        timeout: Duration,
+    ) -> Result<Vec<(Name, Document)>, BusError> {
+        let found = self
+            .inner
+            .documents(prefix, after, documents_max, timeout)
+            .await;
+        match self.fault {
+            Fault::HidesDeletedDocuments => Ok(found?
+                .into_iter()
+                .filter(|(_, document)| document.body.is_some())
+                .collect()),
+            _ => found,
+        }
     }
 }
 

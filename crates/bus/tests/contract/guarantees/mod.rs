@@ -2,6 +2,7 @@
 
 mod commits;
 mod delivery;
+mod documents;
 mod durability;
 mod network;
 mod retries;
@@ -17,6 +18,7 @@ pub fn all() -> Vec<Guarantee> {
         topics::ALL,
         durability::ALL,
         commits::ALL,
+        documents::ALL,
         network::ALL,
     ]
     .concat()
