@@ -376,6 +376,24 @@ impl Channel {
             Self::Topic(topic) => Subscription::Topic(topic.subscribe(token, mode, credit, outbox)),
         }
     }
+
+    /// The same, but of all who subscribe so to a queue only the first is served; when it ends, the
+    /// next one gets what it had not acknowledged, and then the rest. All subscribers of a topic are
+    /// served.
+    pub fn subscribe_in_turn(
+        &self,
+        token: u32,
+        mode: AckMode,
+        credit: Credit,
+        outbox: Arc<Outbox>,
+    ) -> Subscription {
+        match self {
+            Self::Queue(queue) => {
+                Subscription::Queue(queue.subscribe_in_turn(token, mode, credit, outbox))
+            }
+            Self::Topic(topic) => Subscription::Topic(topic.subscribe(token, mode, credit, outbox)),
+        }
+    }
 }
 
 /// A subscription to a queue or a topic. Dropping it ends it.

@@ -21,6 +21,9 @@ pub struct QueueSettings {
     /// After that many failed tries a message goes to the dead letters. An engine whose own limit
     /// is lower keeps to that one.
     pub tries_max: u32,
+    /// Whether subscribers take turns: only the one that came first gets messages. When it is gone,
+    /// the next one gets what it had not acknowledged, and then the rest, in order.
+    pub in_turn: bool,
 }
 
 impl Default for QueueSettings {
@@ -28,6 +31,7 @@ impl Default for QueueSettings {
         Self {
             durable: true,
             tries_max: 5,
+            in_turn: false,
         }
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct QueueCore<S> {
     pub(super) total_bytes: u64,
     pub(super) subscribers: Vec<Option<Subscriber<S>>>,
     pub(super) line: VecDeque<usize>,
+    /// Subscribers that take turns: only the first of them is served.
+    pub(super) turns: VecDeque<usize>,
     pub(super) durable: Position,
     pub(super) spare: Vec<Entry>,
 }
@@ -83,6 +85,7 @@ impl<S: Sink> QueueCore<S> {
             total_bytes: 0,
             subscribers: Vec::new(),
             line: VecDeque::new(),
+            turns: VecDeque::new(),
             durable: Position::ZERO,
             spare: Vec::new(),
         }
@@ -226,10 +229,30 @@ impl<S: Sink> QueueCore<S> {
     }
 
     pub fn subscribe(&mut self, token: u32, mode: AckMode, credit: Credit, sink: S) -> usize {
+        let index = self.add_subscriber(token, mode, credit, sink);
+        self.join_line(index);
+        index
+    }
+
+    /// Adds one that is served when all who came before it in this way are gone.
+    pub fn subscribe_in_turn(
+        &mut self,
+        token: u32,
+        mode: AckMode,
+        credit: Credit,
+        sink: S,
+    ) -> usize {
+        let index = self.add_subscriber(token, mode, credit, sink);
+        self.turns.push_back(index);
+        self.join_line(index);
+        index
+    }
+
+    fn add_subscriber(&mut self, token: u32, mode: AckMode, credit: Credit, sink: S) -> usize {
         let held_bytes_max = self.settings.memory_bytes_max;
         let subscriber = Subscriber::new(token, mode, credit, held_bytes_max, sink);
         let subscriber = Some(subscriber);
-        let index = match self.subscribers.iter().position(Option::is_none) {
+        match self.subscribers.iter().position(Option::is_none) {
             Some(index) => {
                 self.subscribers[index] = subscriber;
                 index
@@ -238,9 +261,7 @@ impl<S: Sink> QueueCore<S> {
                 self.subscribers.push(subscriber);
                 self.subscribers.len() - 1
             }
-        };
-        self.join_line(index);
-        index
+        }
     }
 
     /// Removes a subscriber; what it had not acknowledged comes back.
@@ -249,6 +270,11 @@ impl<S: Sink> QueueCore<S> {
             return Vec::new();
         };
         self.line.retain(|&i| i != index);
+        self.turns.retain(|&i| i != index);
+        if let Some(&next) = self.turns.front() {
+            // What comes back now goes to it first: nothing is delivered before that is put back.
+            self.join_line(next);
+        }
         self.in_flight -= subscriber.unacked.len() + subscriber.unsent;
         if subscriber.mode == AckMode::Auto {
             // What its session took and never gave account of.
@@ -262,6 +288,10 @@ impl<S: Sink> QueueCore<S> {
     }
 
     fn join_line(&mut self, index: usize) {
+        let waits_its_turn = self.turns.iter().position(|&i| i == index) > Some(0);
+        if waits_its_turn {
+            return;
+        }
         if let Some(subscriber) = &mut self.subscribers[index]
             && !subscriber.in_line
             && subscriber.has_credit()

@@ -113,6 +113,7 @@ impl<S: Sink> QueueCore<S> {
     pub fn expel_all(&mut self, mut unsent: impl FnMut(u32, &S) -> Vec<Entry>) -> Vec<Entry> {
         let mut taken = Vec::new();
         self.line.clear();
+        self.turns.clear();
         for subscriber in self.subscribers.iter_mut().flatten() {
             if !subscriber.is_expelled() {
                 self.in_flight -= subscriber.unacked.len() + subscriber.unsent;

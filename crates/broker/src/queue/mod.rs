@@ -182,6 +182,21 @@ impl Queue {
         QueueSubscription::new(self.clone(), index, token, mode, outbox)
     }
 
+    /// Adds a subscriber that gets nothing as long as another one that was added so before it is
+    /// there. When that one ends, what it had not acknowledged comes first.
+    pub fn subscribe_in_turn(
+        self: &Arc<Self>,
+        token: u32,
+        mode: AckMode,
+        credit: Credit,
+        outbox: Arc<Outbox>,
+    ) -> QueueSubscription {
+        let mut core = self.core.lock();
+        let index = core.subscribe_in_turn(token, mode, credit, outbox.clone());
+        self.dispatch(core);
+        QueueSubscription::new(self.clone(), index, token, mode, outbox)
+    }
+
     /// What waits, oldest first, up to `messages_max`, after the message with the id `after`. What
     /// is being read from disk for a subscriber right now is left out.
     pub fn peek(&self, after: u64, messages_max: usize) -> Vec<Entry> {

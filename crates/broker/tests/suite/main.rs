@@ -10,3 +10,4 @@ mod failures;
 mod names;
 mod rig;
 mod spilling;
+mod turns;

@@ -42,6 +42,17 @@ impl Declared {
         }
     }
 
+    /// The settings of a queue; a topic keeps nothing.
+    pub fn of(&self, destination: &Destination) -> QueueSettings {
+        match destination {
+            Destination::Queue(name) => self.settings(name),
+            Destination::Topic(_) => QueueSettings {
+                durable: false,
+                ..QueueSettings::default()
+            },
+        }
+    }
+
     pub fn remember(&self, queue: &Name, settings: &QueueSettings) -> Result<(), BusError> {
         let mut queues = self.queues.write();
         if *settings == QueueSettings::default() {

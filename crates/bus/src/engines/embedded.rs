@@ -183,7 +183,11 @@ impl Bus for EmbeddedBus {
         };
         let token = self.next_token.fetch_add(1, Ordering::Relaxed);
         let outbox = Arc::new(Outbox::default());
-        let subscription = channel.subscribe(token, AckMode::Individual, credit, outbox.clone());
+        let (mode, sink) = (AckMode::Individual, outbox.clone());
+        let subscription = match self.declared.of(from).in_turn {
+            true => channel.subscribe_in_turn(token, mode, credit, sink),
+            false => channel.subscribe(token, mode, credit, sink),
+        };
         Ok(Box::new(EmbeddedSubscription::new(
             self.broker.clone(),
             subscription,

@@ -32,6 +32,10 @@ pub const CONTROLS: &[(Fault, &[&str])] = &[
             "a topic reaches every subscriber, in order",
         ],
     ),
+    (
+        Fault::ServesAll,
+        &["subscribers in turn keep the order when one leaves"],
+    ),
     (Fault::IgnoresCredit, &["credit is never exceeded"]),
     (
         Fault::HidesRedelivery,

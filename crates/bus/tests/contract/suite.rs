@@ -192,7 +192,11 @@ impl World {
     /// A new queue with these settings.
     pub async fn declared(&self, durable: bool, tries_max: u32) -> Result<Destination> {
         let queue = self.queue();
-        let settings = QueueSettings { durable, tries_max };
+        let settings = QueueSettings {
+            durable,
+            tries_max,
+            ..QueueSettings::default()
+        };
         self.bus.declare(queue.name(), &settings, STEP).await?;
         Ok(queue)
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use broker::{AckMode, AppendError, CommitError, Credit, Publication, PublishError, Reject};
 use bytes::Bytes;
 use kernel::{Destination, Headers, HeadersBuilder, HeadersError, Message};
-use wire::stomp::additions::{DEAD, REASON, SENDERS_MESSAGE_ID, THROUGH, TRIES, UNSEEN};
+use wire::stomp::additions::{DEAD, IN_TURN, REASON, SENDERS_MESSAGE_ID, THROUGH, TRIES, UNSEEN};
 use wire::stomp::{self, Command, Frame};
 
 use super::destination::{self, TEMPORARY};
@@ -219,7 +219,8 @@ impl StompSession {
         let name = destination::temporary(&reply_to[TEMPORARY.len()..], &self.id);
         if !self.subscriptions.has_destination(reply_to) {
             let id = reply_to.to_owned();
-            let token = self.add_subscription(id, reply_to, AckMode::Auto, Credit::default())?;
+            let token =
+                self.add_subscription(id, reply_to, AckMode::Auto, Credit::default(), false)?;
             self.subscriptions.imply(token);
         }
         Ok(name)
@@ -242,7 +243,8 @@ impl StompSession {
         }
         let mode = ack_mode(frame)?;
         let credit = self.credit(frame, mode)?;
-        self.add_subscription(id, &destination, mode, credit)?;
+        let in_turn = is_true(frame, IN_TURN);
+        self.add_subscription(id, &destination, mode, credit, in_turn)?;
         Ok(())
     }
 
@@ -276,6 +278,7 @@ impl StompSession {
         destination: &str,
         mode: AckMode,
         credit: Credit,
+        in_turn: bool,
     ) -> Result<u32, Refusal> {
         let subscriptions_max = self.settings.stomp.subscriptions_max;
         if self.subscriptions.len() >= subscriptions_max {
@@ -296,7 +299,11 @@ impl StompSession {
         }
         let channel = self.broker.channel(&target)?;
         let token = self.subscriptions.take_token();
-        let subscription = channel.subscribe(token, mode, credit, self.outbox.clone());
+        let outbox = self.outbox.clone();
+        let subscription = match in_turn {
+            true => channel.subscribe_in_turn(token, mode, credit, outbox),
+            false => channel.subscribe(token, mode, credit, outbox),
+        };
         let subscribed =
             Subscribed::new(self.version, id, destination.to_owned(), mode, subscription);
         self.subscriptions.insert(token, subscribed);

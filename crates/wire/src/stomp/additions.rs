@@ -16,3 +16,6 @@ pub const DEAD: &str = "dead";
 /// On NACK, `true`: nobody looked at the message, so when the subscription ends it is given back as
 /// if it had not been delivered. Until then it stays delivered.
 pub const UNSEEN: &str = "unseen";
+/// On SUBSCRIBE, `true`: of all who subscribe to a queue so only the first is served. When it ends,
+/// the next one gets what it had not acknowledged, and then the rest.
+pub const IN_TURN: &str = "in-turn";

@@ -191,7 +191,7 @@ impl Connected {
         quorum_members: u8,
         deadline: Deadline,
     ) -> Result<(), BusError> {
-        let declared = self.make(queue, settings.durable, quorum_members);
+        let declared = self.make(queue, settings, quorum_members);
         match deadline.limit(declared).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) if is_mismatch(&error) => Err(BusError::Refused {
@@ -210,7 +210,7 @@ impl Connected {
     pub async fn ensure(
         &self,
         queue: &Name,
-        durable: bool,
+        settings: &QueueSettings,
         quorum_members: u8,
     ) -> lapin::Result<bool> {
         if let Some(known) = self.known(queue)
@@ -218,7 +218,7 @@ impl Connected {
         {
             return Ok(known.is_safe());
         }
-        match self.make(queue, durable, quorum_members).await {
+        match self.make(queue, settings, quorum_members).await {
             Ok(()) => {}
             // Somebody made it otherwise. It serves, but nothing is promised about its disk.
             Err(error) if is_mismatch(&error) => self.remember(queue, false, None),
@@ -253,15 +253,20 @@ impl Connected {
     }
 
     /// Makes a queue if there is none, and checks that it has these settings.
-    async fn make(&self, queue: &Name, durable: bool, quorum_members: u8) -> lapin::Result<()> {
+    async fn make(
+        &self,
+        queue: &Name,
+        settings: &QueueSettings,
+        quorum_members: u8,
+    ) -> lapin::Result<()> {
         let made = match self.try_declare(queue, looking()).await {
             Ok(()) => None,
             Err(error) if is_missing(&error) => Some(Instant::now()),
             Err(error) => return Err(error),
         };
-        self.try_declare(queue, making(durable, quorum_members))
+        self.try_declare(queue, making(settings, quorum_members))
             .await?;
-        self.remember(queue, durable, made);
+        self.remember(queue, settings.durable, made);
         Ok(())
     }
 
@@ -291,13 +296,17 @@ fn looking() -> (QueueDeclareOptions, FieldTable) {
     (options, FieldTable::default())
 }
 
-fn making(durable: bool, quorum_members: u8) -> (QueueDeclareOptions, FieldTable) {
+fn making(settings: &QueueSettings, quorum_members: u8) -> (QueueDeclareOptions, FieldTable) {
     let options = QueueDeclareOptions {
-        durable,
+        durable: settings.durable,
         ..QueueDeclareOptions::default()
     };
     let mut arguments = FieldTable::default();
-    if durable {
+    if settings.in_turn {
+        let one = "x-single-active-consumer".into();
+        arguments.insert(one, AMQPValue::Boolean(true));
+    }
+    if settings.durable {
         let kind = AMQPValue::LongString("quorum".into());
         arguments.insert("x-queue-type".into(), kind);
         if quorum_members > 1 {

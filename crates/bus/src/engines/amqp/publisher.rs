@@ -240,9 +240,9 @@ impl Publisher {
     ) -> lapin::Result<(Channel, AckLevel)> {
         let mut level = AckLevel::Memory;
         if let Some(queue) = &target.queue {
-            let wanted = self.queues.declared.settings(queue).durable;
+            let wanted = self.queues.declared.settings(queue);
             let members = self.queues.quorum_members;
-            if connected.ensure(queue, wanted, members).await? {
+            if connected.ensure(queue, &wanted, members).await? {
                 level = self.queues.durable_level();
             }
         }

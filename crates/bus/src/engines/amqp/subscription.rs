@@ -307,9 +307,9 @@ impl Feeder {
         if let Destination::Queue(name) = &self.from {
             // It may have been deleted since.
             connected.doubt(name);
-            let durable = self.queues.declared.settings(name).durable;
+            let settings = self.queues.declared.settings(name);
             let members = self.queues.quorum_members;
-            connected.ensure(name, durable, members).await?;
+            connected.ensure(name, &settings, members).await?;
         }
         let channel = connected.channel().await?;
         channel

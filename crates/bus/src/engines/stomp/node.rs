@@ -96,9 +96,8 @@ impl NodeLink {
     fn starts(&self, commit: &Commit<'_>, session: &Session) -> Result<Vec<Vec<u8>>, BusError> {
         let start = |to: &kernel::Destination| {
             let text = session.dialect.destination(to)?;
-            let durable = self.declared.is_durable(to);
-            let headers = session.dialect.send_headers(to, durable);
-            Ok(convert::send_start(&text, headers))
+            let headers = session.dialect.send_headers(to, &self.declared.of(to));
+            Ok(convert::send_start(&text, &headers))
         };
         commit.sends.iter().map(|(to, _)| start(to)).collect()
     }

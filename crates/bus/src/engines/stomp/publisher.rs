@@ -177,9 +177,9 @@ impl Publisher {
         sent: &mut bool,
     ) -> Round {
         let session = self.link.connected_some_time().await;
-        let durable = self.declared.is_durable(to);
+        let queue = self.declared.of(to);
         let start = match session.dialect.destination(to) {
-            Ok(text) => convert::send_start(&text, session.dialect.send_headers(to, durable)),
+            Ok(text) => convert::send_start(&text, &session.dialect.send_headers(to, &queue)),
             Err(error) => return Round::Refused(error),
         };
         let used_for = match to {
@@ -195,7 +195,7 @@ impl Publisher {
         match outcome.await {
             Ok(Outcome::Confirmed(told)) => {
                 outgoing.iter_mut().for_each(|one| one.confirmed = true);
-                Round::Done(session.dialect.level(told, durable, used_for))
+                Round::Done(session.dialect.level(told, queue.durable, used_for))
             }
             Ok(Outcome::Lost { reason, confirmed }) => {
                 mark(outgoing, asked, &confirmed);
@@ -279,8 +279,9 @@ impl Publisher {
         if !session.dialect.declares() {
             return Ok(());
         }
-        let durable = self.declared.is_durable(queue);
-        let start = convert::send_start(&destination, session.dialect.send_headers(queue, durable));
+        let settings = self.declared.of(queue);
+        let headers = session.dialect.send_headers(queue, &settings);
+        let start = convert::send_start(&destination, &headers);
         if let Destination::Queue(name) = queue {
             session.used_for(name);
         }

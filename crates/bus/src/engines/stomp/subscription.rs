@@ -239,7 +239,7 @@ impl Wanted {
     ) -> Result<oneshot::Receiver<Outcome>, BusError> {
         let dialect = session.dialect;
         let destination = dialect.destination(&self.from)?;
-        let durable = self.declared.is_durable(&self.from);
+        let queue = self.declared.of(&self.from);
         let asked = session.ask(|bytes| {
             stomp::begin(bytes, Command::Subscribe);
             stomp::header_number(bytes, "id", id);
@@ -247,7 +247,7 @@ impl Wanted {
             stomp::header_raw(bytes, "ack", b"client-individual");
             let credit = u64::from(self.credit_messages);
             stomp::header_number(bytes, dialect.credit_header(), credit);
-            for (name, value) in dialect.queue_headers(&self.from, durable) {
+            for (name, value) in dialect.queue_headers(&self.from, &queue) {
                 stomp::header_raw(bytes, name, value.as_bytes());
             }
         });

@@ -25,6 +25,7 @@ pub enum Fault {
     DuplicatesMessages,
     ReversesBatches,
     IgnoresCredit,
+    ServesAll,
     HidesRedelivery,
     ForgetsAcknowledgements,
     AcknowledgesEverything,
@@ -192,7 +193,9 @@ impl Bus for BrokenBus {
         settings: &QueueSettings,
         timeout: Duration,
     ) -> Result<(), BusError> {
-        self.inner.declare(queue, settings, timeout).await
+        let mut settings = settings.clone();
+        settings.in_turn &= !self.has(Fault::ServesAll);
+        self.inner.declare(queue, &settings, timeout).await
     }
 
     async fn publish(

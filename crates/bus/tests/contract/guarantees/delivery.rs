@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use anyhow::{Result, ensure};
-use bus::{AckLevel, Delivery};
+use bus::{AckLevel, Delivery, QueueSettings};
 use kernel::{Destination, Headers, Message};
 
-use crate::suite::{Guarantee, World, guarantee, message, numbered, texts};
+use crate::suite::{Guarantee, STEP, World, guarantee, message, numbered, texts};
 
 pub const ALL: &[Guarantee] = &[
     guarantee!(Nothing, "what is published is received", is_received),
@@ -15,6 +15,11 @@ pub const ALL: &[Guarantee] = &[
         Nothing,
         "competing subscribers get each message once",
         each_once
+    ),
+    guarantee!(
+        Nothing,
+        "subscribers in turn keep the order when one leaves",
+        in_turn
     ),
     guarantee!(Nothing, "credit is never exceeded", credit),
     guarantee!(
@@ -147,6 +152,36 @@ async fn each_once(world: &World) -> Result<()> {
     }
     drop(subscribers);
     world.expect_empty(&queue).await
+}
+
+/// The second gets nothing as long as the first is there, and then all that the first had not
+/// acknowledged, before anything else.
+async fn in_turn(world: &World) -> Result<()> {
+    let queue = world.queue();
+    let settings = QueueSettings {
+        in_turn: true,
+        ..QueueSettings::default()
+    };
+    let other = World::new(world.fixture.clone()).await?;
+    for bus in [&world.bus, &other.bus] {
+        bus.declare(queue.name(), &settings, STEP).await?;
+    }
+    let first = world.subscribe(&queue, 10).await?;
+    let second = other.subscribe(&queue, 10).await?;
+    let bodies = numbered("", 20);
+    world.send(&queue, &parts(&bodies)).await?;
+    let held = first.receive(10).await?;
+    first.acknowledge(&held[..3]).await?;
+    first.receive(3).await?;
+    second.expect_quiet().await?;
+    drop(first);
+    let rest = second.receive(10).await?;
+    second.acknowledge(&rest).await?;
+    let last = second.receive(7).await?;
+    second.acknowledge(&last).await?;
+    let came = [texts(&held[..3]), texts(&rest), texts(&last)].concat();
+    ensure!(came == bodies, "got {came:?}");
+    Ok(())
 }
 
 async fn credit(world: &World) -> Result<()> {

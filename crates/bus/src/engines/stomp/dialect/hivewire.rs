@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use kernel::Destination;
+use wire::stomp::additions::IN_TURN;
 
-use super::{Confirm, Dialect, Judgement, NEEDS_STORE, says};
+use super::{Confirm, Dialect, Headers, Judgement, NEEDS_STORE, says};
 use crate::capabilities::{AckLevel, Capabilities, Given};
+use crate::contract::QueueSettings;
 use crate::error::BusError;
 
 #[derive(Debug)]
@@ -38,23 +40,18 @@ impl Dialect for Hivewire {
         })
     }
 
-    fn send_headers(
-        &self,
-        _to: &Destination,
-        durable: bool,
-    ) -> &'static [(&'static str, &'static str)] {
-        match durable {
-            true => &[("persistent", "true")],
-            false => &[],
+    fn send_headers(&self, _to: &Destination, queue: &QueueSettings) -> Headers {
+        match queue.durable {
+            true => vec![("persistent", "true")],
+            false => vec![],
         }
     }
 
-    fn queue_headers(
-        &self,
-        _from: &Destination,
-        _durable: bool,
-    ) -> &'static [(&'static str, &'static str)] {
-        &[]
+    fn queue_headers(&self, _from: &Destination, queue: &QueueSettings) -> Headers {
+        match queue.in_turn {
+            true => vec![(IN_TURN, "true")],
+            false => vec![],
+        }
     }
 
     fn credit_header(&self) -> &'static str {

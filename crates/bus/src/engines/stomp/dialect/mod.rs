@@ -10,6 +10,7 @@ use std::time::Duration;
 use kernel::Destination;
 
 use crate::capabilities::{AckLevel, Capabilities, Given};
+use crate::contract::QueueSettings;
 use crate::error::BusError;
 
 /// Every dialect there is.
@@ -21,6 +22,9 @@ const ALL: &[&dyn Dialect] = &[
 
 /// Why no engine of this kind has state.
 const NEEDS_STORE: Given = Given::No("state and epochs need the shared store");
+
+/// Headers of a frame.
+pub(super) type Headers = Vec<(&'static str, &'static str)>;
 
 /// How publishes are confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,18 +64,10 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn destination(&self, destination: &Destination) -> Result<String, BusError>;
 
     /// The headers of a SEND that make the message, and its queue, what they should be.
-    fn send_headers(
-        &self,
-        to: &Destination,
-        durable: bool,
-    ) -> &'static [(&'static str, &'static str)];
+    fn send_headers(&self, to: &Destination, queue: &QueueSettings) -> Headers;
 
     /// The headers of a SUBSCRIBE that make the queue what it should be.
-    fn queue_headers(
-        &self,
-        from: &Destination,
-        durable: bool,
-    ) -> &'static [(&'static str, &'static str)];
+    fn queue_headers(&self, from: &Destination, queue: &QueueSettings) -> Headers;
 
     /// The header of a SUBSCRIBE that bounds how many messages are unacknowledged.
     fn credit_header(&self) -> &'static str;

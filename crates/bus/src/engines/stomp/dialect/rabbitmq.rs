@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use kernel::Destination;
 
-use super::{Confirm, Dialect, Judgement, NEEDS_STORE, not_a_name, says};
+use super::{Confirm, Dialect, Headers, Judgement, NEEDS_STORE, not_a_name, says};
 use crate::capabilities::{AckLevel, Capabilities, Given};
+use crate::contract::QueueSettings;
 use crate::error::BusError;
 
 /// A quorum queue that is younger than this may be gone after a crash of the server, with all that
@@ -71,40 +72,29 @@ impl Dialect for RabbitMq {
         }
     }
 
-    fn send_headers(
-        &self,
-        to: &Destination,
-        durable: bool,
-    ) -> &'static [(&'static str, &'static str)] {
-        match to {
-            Destination::Topic(_) => &[],
-            // `persistent` also stands for `durable` here, so it must not contradict it.
-            Destination::Queue(_) if durable => &[
-                ("persistent", "true"),
-                ("durable", "true"),
-                ("auto-delete", "false"),
-                ("exclusive", "false"),
-                ("x-queue-type", "quorum"),
-            ],
-            Destination::Queue(_) => TRANSIENT,
+    fn send_headers(&self, to: &Destination, queue: &QueueSettings) -> Headers {
+        let mut headers = self.queue_headers(to, queue);
+        if queue.durable && matches!(to, Destination::Queue(_)) {
+            // This also stands for `durable` here, so it must not contradict it.
+            headers.push(("persistent", "true"));
         }
+        headers
     }
 
-    fn queue_headers(
-        &self,
-        from: &Destination,
-        durable: bool,
-    ) -> &'static [(&'static str, &'static str)] {
-        match from {
-            Destination::Topic(_) => &[],
-            Destination::Queue(_) if durable => &[
-                ("durable", "true"),
-                ("auto-delete", "false"),
-                ("exclusive", "false"),
-                ("x-queue-type", "quorum"),
-            ],
-            Destination::Queue(_) => TRANSIENT,
+    fn queue_headers(&self, from: &Destination, queue: &QueueSettings) -> Headers {
+        let mut headers = match from {
+            Destination::Topic(_) => return vec![],
+            Destination::Queue(_) if queue.durable => {
+                vec![("durable", "true"), ("x-queue-type", "quorum")]
+            }
+            // A classic queue that goes with the server.
+            Destination::Queue(_) => vec![("durable", "false")],
+        };
+        headers.extend([("auto-delete", "false"), ("exclusive", "false")]);
+        if queue.in_turn {
+            headers.push(("x-single-active-consumer", "true"));
         }
+        headers
     }
 
     fn credit_header(&self) -> &'static str {
@@ -144,10 +134,3 @@ impl Dialect for RabbitMq {
         }
     }
 }
-
-/// Makes a classic queue that all may use and that goes with the server.
-const TRANSIENT: &[(&str, &str)] = &[
-    ("durable", "false"),
-    ("auto-delete", "false"),
-    ("exclusive", "false"),
-];
