@@ -43,6 +43,7 @@ mod alarm_clock;
 mod alarms;
 mod cell;
 mod control;
+mod deal;
 mod dry_run;
 mod error;
 mod history;
@@ -64,6 +65,7 @@ mod turn_threads;
 mod views;
 mod waiting;
 
+pub use deal::Deal;
 pub use error::{AskError, DeployError, SendError, StopError};
 pub use key::{BUCKETS, JsonPointer, KeyRule, KeyRuleError, bucket_of};
 pub use logs::LogReader;
