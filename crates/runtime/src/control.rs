@@ -28,6 +28,8 @@ pub(crate) enum Control {
     Force { version: Arc<Version> },
     /// Handle everything that waits, commit it, and give up all buckets.
     Drain(Done<()>),
+    /// Handle what waits of one bucket, commit it, and give it up.
+    Leave { bucket: u32, done: Done<()> },
     /// Begin anew from the committed state, or without any.
     Restart { reset: bool, done: Option<Done<()>> },
     /// Save the state and do without an instance until a message comes.

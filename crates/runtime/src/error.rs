@@ -5,6 +5,35 @@ use std::time::Duration;
 use bus::BusError;
 use kernel::{Address, StageAddress, WorkerAddress};
 
+/// Why a part of a stage was not taken, or not let go in order.
+#[derive(Debug, thiserror::Error)]
+pub enum ShareError {
+    /// There is no such stage here.
+    #[error("the stage {stage} does not run on this node")]
+    Unknown {
+        /// The stage.
+        stage: StageAddress,
+    },
+    /// All of the stage is on this node.
+    #[error("the stage is not shared among nodes, so it has no parts that could be taken or left")]
+    NotShared,
+    /// The store did not raise the epoch.
+    #[error("the epoch could not be raised: {0}")]
+    Bus(BusError),
+    /// What was pending could not be read.
+    #[error("what was pending could not be brought back: {reason}")]
+    Restore {
+        /// Why.
+        reason: String,
+    },
+    /// What was in hand was not committed; it comes again at the next owner.
+    #[error("the part was left, but not in order: {reason}")]
+    Leave {
+        /// Why.
+        reason: String,
+    },
+}
+
 /// Why a stage was not deployed. What ran before goes on.
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {

@@ -43,6 +43,7 @@ mod alarm_clock;
 mod alarms;
 mod cell;
 mod control;
+mod deal;
 mod dry_run;
 mod error;
 mod history;
@@ -64,7 +65,8 @@ mod turn_threads;
 mod views;
 mod waiting;
 
-pub use error::{AskError, DeployError, SendError, StopError};
+pub use deal::Deal;
+pub use error::{AskError, DeployError, SendError, ShareError, StopError};
 pub use key::{BUCKETS, JsonPointer, KeyRule, KeyRuleError, bucket_of};
 pub use logs::LogReader;
 pub use routed::RoutedLimits;
@@ -72,6 +74,7 @@ pub use router::{ROUTERS, Router, RouterKind, RouterKindError, Workers};
 pub use runtime::{Deployed, Runtime, Sender, StopTarget};
 pub use settings::Settings;
 pub use spec::{Delivery, HandOverRule, Intake, StageKind, StageSpec, WORKERS_MAX};
+pub use stage::Part;
 pub use supervision::{OnFailure, Strategy, SupervisionRule};
 pub use views::{
     FlowView, HistoryEntry, HistoryEvent, LogLine, StageState, StageView, WorkerState, WorkerView,

@@ -188,6 +188,15 @@ impl Mailbox {
         batch.origins.extend(origins.drain(..origins_max));
     }
 
+    /// Whether a message of this bucket waits.
+    pub fn has_bucket(&self, bucket: u32) -> bool {
+        let origins = &self.messages.origins;
+        match origins.is_empty() {
+            true => bucket == 0 && self.messages.len() > 0,
+            false => origins.iter().any(|origin| origin.bucket == bucket),
+        }
+    }
+
     /// Gives back memory: what one rush needed should not be kept by a million idle workers.
     pub fn shrink(&mut self) {
         self.messages = Envelopes::default();

@@ -13,12 +13,12 @@ use kernel::{Address, Clock, Message, Name, StageAddress, WorkerAddress};
 
 pub(crate) use self::shared::Shared;
 use crate::control::Control;
-use crate::error::{AskError, DeployError, SendError, StopError};
+use crate::error::{AskError, DeployError, SendError, ShareError, StopError};
 use crate::logs::LogReader;
 use crate::router::Router;
 use crate::settings::Settings;
-use crate::spec::StageSpec;
-use crate::stage::{NoRoom, Stage};
+use crate::spec::{Delivery, StageSpec};
+use crate::stage::{NoRoom, Part, Plan, Stage};
 use crate::views::{FlowView, HistoryEntry, HistoryEvent, WorkerView};
 
 /// All flows of a process. Dropping it lets them go without saving; [`Runtime::shutdown`] saves.
@@ -68,7 +68,24 @@ impl Runtime {
         spec: StageSpec,
         code: Arc<dyn Code>,
     ) -> Result<Deployed, DeployError> {
-        self.deploy_with(spec, code, None).await
+        self.deploy_with(spec, code, None, false).await
+    }
+
+    /// Deploys a stage of which other nodes have parts too. Nothing of it runs here before it is
+    /// [taken](Runtime::take).
+    pub async fn deploy_shared(
+        &self,
+        spec: StageSpec,
+        code: Arc<dyn Code>,
+    ) -> Result<Deployed, DeployError> {
+        if spec.delivery == Delivery::Memory {
+            let reason = format!(
+                "{} keeps messages and state in the memory of one node, so it cannot be shared among several: deploy it with durable delivery",
+                spec.address
+            );
+            return Err(DeployError::Spec { reason });
+        }
+        self.deploy_with(spec, code, None, true).await
     }
 
     /// Deploys a stage with a router of one's own.
@@ -78,7 +95,7 @@ impl Runtime {
         code: Arc<dyn Code>,
         router: Arc<dyn Router>,
     ) -> Result<Deployed, DeployError> {
-        self.deploy_with(spec, code, Some(router)).await
+        self.deploy_with(spec, code, Some(router), false).await
     }
 
     async fn deploy_with(
@@ -86,6 +103,7 @@ impl Runtime {
         spec: StageSpec,
         code: Arc<dyn Code>,
         router: Option<Arc<dyn Router>>,
+        is_shared: bool,
     ) -> Result<Deployed, DeployError> {
         if self.shared.is_stopping() {
             return Err(DeployError::Stopping);
@@ -96,7 +114,14 @@ impl Runtime {
         let running = self.shared.stage(&address);
         let number = self.shared.next_version(&address);
         let replaced = running.is_some();
-        let outcome = self.deploy_over(running, number, spec, code, router).await;
+        let plan = Plan {
+            number,
+            spec,
+            code,
+            router,
+            is_shared,
+        };
+        let outcome = self.deploy_over(running, plan).await;
         let event = match (&outcome, replaced) {
             (Ok(()), false) => HistoryEvent::Deployed,
             (Ok(()), true) => HistoryEvent::Replaced,
@@ -117,19 +142,19 @@ impl Runtime {
     async fn deploy_over(
         &self,
         running: Option<Arc<Stage>>,
-        number: u32,
-        spec: StageSpec,
-        code: Arc<dyn Code>,
-        router: Option<Arc<dyn Router>>,
+        plan: Plan,
     ) -> Result<(), DeployError> {
+        let is_same = |stage: &Stage| {
+            stage.fits(&plan.spec) && plan.router.is_none() && stage.is_shared() == plan.is_shared
+        };
         match running {
-            Some(stage) if stage.fits(&spec) && router.is_none() => {
-                stage.replace(number, spec, code).await
+            Some(stage) if is_same(&stage) => {
+                stage.replace(plan.number, plan.spec, plan.code).await
             }
-            Some(stage) => self.rebuild(&stage, number, spec, code, router).await,
+            Some(stage) => self.rebuild(&stage, plan).await,
             None => {
-                let address = spec.address.clone();
-                let stage = Stage::start(self.shared.clone(), spec, code, router, number).await?;
+                let address = plan.spec.address.clone();
+                let stage = Stage::start(self.shared.clone(), plan).await?;
                 self.shared.add_stage(address, stage);
                 Ok(())
             }
@@ -137,25 +162,21 @@ impl Runtime {
     }
 
     /// A stage of another kind takes the place of one. Messages wait in the queue meanwhile.
-    async fn rebuild(
-        &self,
-        stage: &Arc<Stage>,
-        number: u32,
-        spec: StageSpec,
-        code: Arc<dyn Code>,
-        router: Option<Arc<dyn Router>>,
-    ) -> Result<(), DeployError> {
-        let (address, old, old_router) = (stage.address.clone(), stage.version(), stage.router());
+    async fn rebuild(&self, stage: &Arc<Stage>, plan: Plan) -> Result<(), DeployError> {
+        let address = stage.address.clone();
+        let version = stage.version();
+        let old = Plan {
+            number: version.number,
+            spec: version.spec.clone(),
+            code: version.code.clone(),
+            router: Some(stage.router()),
+            is_shared: stage.is_shared(),
+        };
         let left = stage.stop(false).await;
         let shared = self.shared.clone();
-        let started = Stage::start(shared.clone(), spec, code, router, number).await;
-        let (stage, outcome) = match started {
+        let (stage, outcome) = match Stage::start(shared.clone(), plan).await {
             Ok(stage) => (Ok(stage), Ok(())),
-            Err(error) => {
-                let (spec, code) = (old.spec.clone(), old.code.clone());
-                let back = Stage::start(shared, spec, code, Some(old_router), old.number).await;
-                (back, Err(error))
-            }
+            Err(error) => (Stage::start(shared, old).await, Err(error)),
         };
         match stage {
             Ok(stage) => {
@@ -169,6 +190,35 @@ impl Runtime {
             }
         }
         outcome
+    }
+
+    /// All parts of a stage, in an order that never changes.
+    pub fn parts(&self, stage: &StageAddress) -> Vec<Part> {
+        let stage = self.shared.stage(stage);
+        stage.map_or_else(Vec::new, |stage| stage.parts())
+    }
+
+    /// Takes a part of a shared stage and gives its epoch: from now on nobody else can commit in it.
+    pub async fn take(&self, stage: &StageAddress, part: Part) -> Result<u64, ShareError> {
+        let timeout = Duration::from_millis(self.shared.settings.commit_timeout_ms);
+        self.shared_stage(stage)?.take(part, timeout).await
+    }
+
+    /// Lets go of a part of a shared stage, once everything in hand is committed.
+    pub async fn release(&self, stage: &StageAddress, part: Part) -> Result<(), ShareError> {
+        self.shared_stage(stage)?.release(part).await
+    }
+
+    fn shared_stage(&self, stage: &StageAddress) -> Result<Arc<Stage>, ShareError> {
+        let found = self.shared.stage(stage);
+        found.ok_or_else(|| ShareError::Unknown {
+            stage: stage.clone(),
+        })
+    }
+
+    /// Waits until another node has taken a part that this one had.
+    pub async fn next_lost(&self) -> (StageAddress, Part) {
+        self.shared.next_lost().await
     }
 
     /// Sends a message. It returns once the message is in a mailbox or, if it goes over the bus,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::deal::Deal;
 use crate::key::BUCKETS;
 
 /// Which worker owns which bucket. Shares differ by one bucket at most.
@@ -28,18 +29,18 @@ impl Table {
     pub fn new(workers: u32) -> Self {
         Self {
             version: 1,
-            owners: Shares::new(workers).dealt(),
+            owners: dealt(Deal::new(BUCKETS, workers)),
         }
     }
 
     /// The next table, for that many workers: as many buckets as possible stay where they are.
     #[must_use]
     pub fn resized(&self, workers: u32) -> Self {
-        let mut shares = Shares::new(workers);
-        shares.keep(&self.owners);
+        let mut deal = Deal::new(BUCKETS, workers);
+        deal.keep(&self.owners, score);
         Self {
             version: self.version + 1,
-            owners: shares.dealt(),
+            owners: dealt(deal),
         }
     }
 
@@ -61,66 +62,9 @@ impl Table {
     }
 }
 
-/// Deals buckets out to workers, best scores first, as far as the shares allow.
-struct Shares {
-    owners: [Option<u32>; BUCKETS as usize],
-    owned: Vec<u32>,
-    /// What every worker may have.
-    share: u32,
-    /// How many workers may have one more.
-    extras: u32,
-}
-
-impl Shares {
-    fn new(workers: u32) -> Self {
-        let workers = workers.clamp(1, BUCKETS);
-        Self {
-            owners: [None; BUCKETS as usize],
-            owned: vec![0; workers as usize],
-            share: BUCKETS / workers,
-            extras: BUCKETS % workers,
-        }
-    }
-
-    /// Lets buckets stay with their owners.
-    fn keep(&mut self, owners: &[u32; BUCKETS as usize]) {
-        let workers = self.owned.len();
-        let kept = (0..BUCKETS)
-            .zip(owners.iter().copied())
-            .filter(|(_, owner)| (*owner as usize) < workers);
-        self.give_in_order(kept.collect());
-    }
-
-    /// Gives all other buckets away. Whoever has room takes any bucket, and there is room for all.
-    fn dealt(mut self) -> [u32; BUCKETS as usize] {
-        let workers = self.owned.len() as u32;
-        let free = (0..BUCKETS).filter(|bucket| self.owners[*bucket as usize].is_none());
-        let pairs = free.flat_map(|bucket| (0..workers).map(move |worker| (bucket, worker)));
-        self.give_in_order(pairs.collect());
-        self.owners
-            .map(|owner| owner.expect("the shares together are all buckets"))
-    }
-
-    fn give_in_order(&mut self, mut pairs: Vec<(u32, u32)>) {
-        pairs.sort_by_cached_key(|(bucket, worker)| std::cmp::Reverse(score(*bucket, *worker)));
-        for (bucket, worker) in pairs {
-            if self.owners[bucket as usize].is_none() && self.takes(worker) {
-                self.owners[bucket as usize] = Some(worker);
-            }
-        }
-    }
-
-    /// Counts one more bucket for this worker, if it may have it.
-    fn takes(&mut self, worker: u32) -> bool {
-        let owned = &mut self.owned[worker as usize];
-        if *owned == self.share && self.extras > 0 {
-            self.extras -= 1;
-        } else if *owned >= self.share {
-            return false;
-        }
-        *owned += 1;
-        true
-    }
+fn dealt(deal: Deal) -> [u32; BUCKETS as usize] {
+    let owners = deal.finish(score).try_into();
+    owners.expect("there is an owner for each bucket")
 }
 
 /// How well a bucket and a worker go together (rendezvous hashing).

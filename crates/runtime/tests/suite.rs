@@ -15,6 +15,8 @@ mod interrupted;
 mod keyed;
 #[path = "suite/routed.rs"]
 mod routed;
+#[path = "suite/shared.rs"]
+mod shared;
 #[path = "suite/supervising.rs"]
 mod supervising;
 #[path = "suite/talking.rs"]

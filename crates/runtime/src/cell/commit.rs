@@ -250,7 +250,8 @@ impl Run {
     async fn submit(&mut self, scope: &Scope, plan: &mut Plan) -> Result<Submitted, Failure> {
         let stage = self.cell.stage.clone();
         let timeout = Duration::from_millis(stage.runtime.settings.commit_timeout_ms);
-        let owner = match plan.writes.is_empty() {
+        // Where several nodes share a stage, nothing is done by one that no longer owns its part.
+        let owner = match plan.writes.is_empty() && !stage.is_shared() {
             true => None,
             false => Some(self.own(scope, timeout).await?),
         };
@@ -285,6 +286,9 @@ impl Run {
             BusError::Refused { .. } => FailureKind::Limit,
             _ => FailureKind::Host,
         };
+        if let BusError::Fenced { .. } = error {
+            self.cell.stage.lose(scope);
+        }
         if kind == FailureKind::Host {
             // Others have the messages now, or they come again: nothing of them may be kept.
             self.desk.incomings.clear();
@@ -301,6 +305,9 @@ impl Run {
     /// The owner of the scope: this worker. The first time it raises the epoch.
     pub async fn own(&mut self, scope: &Scope, timeout: Duration) -> Result<Owner, Failure> {
         let stage = self.cell.stage.clone();
+        if let Some(owner) = stage.shared_owner(scope) {
+            return owner.map_err(crate::store::host_failure);
+        }
         let bucket = scope.bucket(&stage.address);
         if let Some(epoch) = self.body.extras().epochs.get(scope) {
             return Ok(Owner {

@@ -44,6 +44,7 @@ impl Run {
                 self.set_version(version);
             }
             Control::Drain(done) => self.drain(done).await,
+            Control::Leave { bucket, done } => self.leave(bucket, done).await,
             Control::Restart { reset, done } => {
                 let restarted = self.restart(reset).await;
                 if let Some(done) = done {
@@ -83,6 +84,23 @@ impl Run {
         self.flush().await;
         if let Some(extras) = &mut self.body.extras {
             extras.epochs.clear();
+        }
+        let _ = done.send(Ok(()));
+    }
+
+    /// Answers once nothing of the bucket waits any more.
+    async fn leave(&mut self, bucket: u32, done: Done<()>) {
+        let waits = {
+            let mailbox = self.cell.mailbox.lock();
+            mailbox.has_bucket(bucket) && !mailbox.held
+        };
+        if waits {
+            self.desk.leaving.push((bucket, done));
+            return;
+        }
+        self.flush().await;
+        if let Some(extras) = &mut self.body.extras {
+            extras.epochs.remove(&Scope::Bucket(bucket));
         }
         let _ = done.send(Ok(()));
     }

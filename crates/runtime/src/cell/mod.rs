@@ -281,6 +281,12 @@ impl Cell {
         self.state() == WorkerState::Idle && self.last_active_s.load(Ordering::Relaxed) <= second
     }
 
+    /// It takes no messages until told to go on.
+    pub fn put_aside(&self) {
+        self.mailbox.lock().held = true;
+        self.set_state(WorkerState::Stopped);
+    }
+
     /// Takes what waits away from a worker that does not go on.
     pub fn take_waiting(&self) -> Vec<Envelope> {
         let mut mailbox = self.mailbox.lock();

@@ -16,7 +16,7 @@ use crate::alarm_clock::What;
 use crate::control::{Control, Done};
 use crate::mailbox::{Envelope, Envelopes, Source};
 use crate::scope::Scope;
-use crate::stage::Version;
+use crate::stage::{Part, Version, release};
 use crate::views::WorkerState;
 
 /// How long an activation may go on while others wait for its thread.
@@ -93,6 +93,8 @@ pub(super) struct Desk {
     pub sources: Vec<Option<Source>>,
     /// Those who wait until nothing is left in the mailbox.
     pub draining: Vec<Done<()>>,
+    /// Those who wait until nothing of a bucket is left in the mailbox.
+    pub leaving: Vec<(u32, Done<()>)>,
     /// Messages that are done with without being handled: replies that came too late.
     pub discarded: Vec<Source>,
 }
@@ -115,6 +117,7 @@ impl Desk {
         self.incomings.clear();
         self.sources.clear();
         self.draining.clear();
+        self.leaving.clear();
         self.discarded.clear();
         let longest = self.batch.capacity().max(self.incomings.capacity());
         let sends = self.memory.as_ref().map_or(0, |m| m.sends.capacity());
@@ -189,6 +192,11 @@ impl Run {
         let mut mailbox = cell.mailbox.lock();
         if let Some(control) = mailbox.take_control() {
             return Next::Control(control);
+        }
+        let is_left = |(bucket, _): &(u32, Done<()>)| mailbox.held || !mailbox.has_bucket(*bucket);
+        if let Some(left) = self.desk.leaving.iter().position(is_left) {
+            let (bucket, done) = self.desk.leaving.swap_remove(left);
+            return Next::Control(Control::Leave { bucket, done });
         }
         if !mailbox.held && mailbox.len() > 0 {
             mailbox.take_batch(self.batch_messages_max(), &mut self.desk.batch);
@@ -291,17 +299,23 @@ impl Run {
     fn accept_bucket(&mut self, bucket: u32) {
         let desk = &mut *self.desk;
         // Without headers none of them answers an ask.
-        if desk.incomings.is_empty()
+        if !self.cell.stage.is_shared()
+            && desk.incomings.is_empty()
             && let Some(plain) = desk.batch.plain()
             && plain.iter().all(|i| i.message.headers.is_empty())
         {
             std::mem::swap(&mut desk.incomings, plain);
             return;
         }
+        let is_ours = !self.cell.stage.is_keyed() || self.cell.stage.holds(Part::Bucket(bucket));
         while self.desk.batch.first_bucket() == Some(bucket)
             && let Some(envelope) = self.desk.batch.pop()
         {
-            self.accept(envelope);
+            match is_ours {
+                true => self.accept(envelope),
+                // Another node has the bucket, and gets what is given back.
+                false => release([envelope]),
+            }
         }
     }
 

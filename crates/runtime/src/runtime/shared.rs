@@ -1,6 +1,6 @@
 //! What all stages of a process share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::asks::Replies;
 use crate::alarm_clock::AlarmClock;
 use crate::history::History;
 use crate::settings::Settings;
-use crate::stage::{Stage, Version};
+use crate::stage::{Part, Stage, Version};
 use crate::supervision::{Decision, SupervisionRule, Supervisor};
 use crate::turn_threads::TurnThreads;
 use crate::views::{HistoryEntry, HistoryEvent};
@@ -36,6 +36,9 @@ pub(crate) struct Shared {
     pub history: History,
     /// Names this process in addresses that only it can resolve.
     pub process: u64,
+    /// Parts that other nodes have taken from this one, until somebody looks.
+    lost: Mutex<BTreeSet<(StageAddress, Part)>>,
+    has_lost: event_listener::Event,
     stages: RwLock<HashMap<StageAddress, Arc<Stage>>>,
     versions: Mutex<HashMap<StageAddress, u32>>,
     flows: Mutex<HashMap<Name, Supervisor>>,
@@ -60,6 +63,8 @@ impl Shared {
             replies: Replies::default(),
             history: History::default(),
             process: fastrand::u64(1..),
+            lost: Mutex::default(),
+            has_lost: event_listener::Event::new(),
             stages: RwLock::default(),
             versions: Mutex::default(),
             flows: Mutex::default(),
@@ -115,6 +120,22 @@ impl Shared {
 
     pub fn remove_stage(&self, address: &StageAddress) {
         self.stages.write().remove(address);
+    }
+
+    /// Another node has taken a part of this one.
+    pub fn note_lost(&self, stage: &StageAddress, part: Part) {
+        self.lost.lock().insert((stage.clone(), part));
+        self.has_lost.notify(usize::MAX);
+    }
+
+    pub async fn next_lost(&self) -> (StageAddress, Part) {
+        loop {
+            let has_lost = self.has_lost.listen();
+            if let Some(lost) = self.lost.lock().pop_first() {
+                return lost;
+            }
+            has_lost.await;
+        }
     }
 
     pub fn next_version(&self, address: &StageAddress) -> u32 {

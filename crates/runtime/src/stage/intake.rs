@@ -11,11 +11,12 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::Stage;
 use super::life::release;
+use super::{Part, Stage};
 use crate::cell::Cell;
 use crate::key::{BUCKETS, bucket_of};
 use crate::mailbox::{Envelope, Source};
+use crate::scope::Scope;
 use crate::spec::{Delivery, StageKind};
 
 /// How long one look into the queue waits.
@@ -76,14 +77,19 @@ impl Stage {
         let queue = self.address.queue();
         if self.is_keyed() {
             if !self.is_memory() {
-                for bucket in 0..BUCKETS {
+                let held = (0..BUCKETS).filter(|bucket| self.holds(Part::Bucket(*bucket)));
+                for bucket in held {
                     self.pull(self.address.bucket(bucket), Sink::Bucket(bucket));
                 }
             }
-            self.pull(queue, Sink::Forward);
+            if self.holds(Part::Entrance) {
+                self.pull(queue, Sink::Forward);
+            }
         } else if let Some(owner) = self.owner.lock().clone() {
-            self.pull(queue, Sink::Cell(owner));
-        } else {
+            if self.holds(Part::Owner) {
+                self.pull(queue, Sink::Cell(owner));
+            }
+        } else if self.holds_any_worker() {
             self.pull(queue, Sink::Pool);
         }
         let listening = if self.is_routed() && !self.is_memory() {
@@ -92,8 +98,9 @@ impl Stage {
             OWN_QUEUES_MAX
         };
         if !self.is_keyed() && self.workers_count() <= listening {
-            for cell in self.cells() {
-                self.listen_for(&cell);
+            let held = |cell: &Arc<Cell>| self.holds(Part::Worker(cell.number()));
+            for cell in self.cells().iter().filter(|cell| held(cell)) {
+                self.listen_for(cell);
             }
         }
     }
@@ -108,10 +115,14 @@ impl Stage {
 
     /// The queue of this worker alone is no longer pulled.
     pub(super) async fn stop_listening_for(&self, cell: &Cell) {
-        let queue = cell.address().queue();
-        let task = self.intakes.pulling.lock().tasks.remove(&queue);
+        self.stop_pulling_from(&cell.address().queue()).await;
+    }
+
+    /// This queue is no longer pulled.
+    pub(super) async fn stop_pulling_from(&self, queue: &Name) {
+        let task = self.intakes.pulling.lock().tasks.remove(queue);
         if let Some(task) = task {
-            task.end(&queue).await;
+            task.end(queue).await;
         }
     }
 
@@ -333,7 +344,14 @@ impl Puller {
                 }
             }
         }
+        let owner = match self.stage.shared_owner(&Scope::Owner) {
+            None => None,
+            Some(Ok(owner)) => Some(owner),
+            // Another node forwards now; what came here goes back.
+            Some(Err(_)) => return subscription.release(&receipts),
+        };
         let commit = Commit {
+            owner,
             consumed: vec![Consumed {
                 subscription: &**subscription,
                 receipts,
@@ -355,6 +373,9 @@ impl Puller {
                     tokio::time::sleep(PAUSE).await;
                 }
                 Err(error) => {
+                    if let bus::BusError::Fenced { .. } = error {
+                        self.stage.lose(&Scope::Owner);
+                    }
                     tracing::warn!(queue = %self.queue, %error, "messages could not be forwarded; they come again");
                     return;
                 }

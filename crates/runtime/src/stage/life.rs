@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use super::start::start_all;
-use super::{Counters, Current, Intakes, Rate, Stage, Version};
+use super::{Counters, Current, Intakes, Plan, Rate, Shares, Stage, Version};
 use crate::alarm_clock::What;
 use crate::cell::{Cell, Place};
 use crate::control::{Control, Done};
@@ -34,20 +34,23 @@ const RESTORE_PAIRS: usize = 1_000;
 
 impl Stage {
     /// A stage with all its workers, of which the first ones have instances already.
-    pub async fn start(
-        runtime: Arc<Shared>,
-        spec: StageSpec,
-        code: Arc<dyn Code>,
-        own_router: Option<Arc<dyn Router>>,
-        number: u32,
-    ) -> Result<Arc<Self>, DeployError> {
-        let router = check(&spec, &*code, own_router)?;
+    pub async fn start(runtime: Arc<Shared>, plan: Plan) -> Result<Arc<Self>, DeployError> {
+        let Plan {
+            number, spec, code, ..
+        } = plan;
+        let router = check(&spec, &*code, plan.router)?;
+        let shares = plan.is_shared.then(Shares::default);
         let stage = Arc::new_cyclic(|stage| {
             let workers = StageWorkers(stage.clone());
             let version = new_version(number, spec, code, &router, workers);
-            Self::empty(runtime, Arc::new(version), router)
+            Self::empty(runtime, Arc::new(version), router, shares)
         });
         stage.fill();
+        if stage.is_shared() && !stage.is_keyed() {
+            // Their parts are taken one by one.
+            stage.put_aside();
+            return Ok(stage);
+        }
         let started = stage.start_workers().await;
         if let Err(error) = started {
             stage.end_workers(false).await;
@@ -58,7 +61,12 @@ impl Stage {
         Ok(stage)
     }
 
-    fn empty(runtime: Arc<Shared>, version: Arc<Version>, router: Arc<dyn Router>) -> Self {
+    fn empty(
+        runtime: Arc<Shared>,
+        version: Arc<Version>,
+        router: Arc<dyn Router>,
+        shares: Option<Shares>,
+    ) -> Self {
         let spec = &version.spec;
         let store = match spec.delivery {
             Delivery::Durable => Store::Bus(runtime.bus.clone(), spec.address.clone()),
@@ -87,6 +95,7 @@ impl Stage {
             table: RwLock::new(table),
             current: Current::new(version),
             intakes: Intakes::default(),
+            shares,
             state: AtomicU8::new(StageState::Running as u8),
             moving: AtomicBool::new(false),
             changing: tokio::sync::Mutex::default(),
@@ -106,6 +115,14 @@ impl Stage {
         }
     }
 
+    /// No worker does anything before its part is taken.
+    fn put_aside(&self) {
+        let owner = self.owner.lock().clone();
+        for cell in self.cells().iter().chain(&owner) {
+            cell.put_aside();
+        }
+    }
+
     /// Gives the first workers their instances and brings back what was pending.
     async fn start_workers(self: &Arc<Self>) -> Result<(), DeployError> {
         self.restore().await?;
@@ -122,7 +139,7 @@ impl Stage {
 
     /// Brings back timers, pending asks and children from the state.
     async fn restore(self: &Arc<Self>) -> Result<(), DeployError> {
-        if self.is_memory() {
+        if self.is_memory() || self.is_shared() {
             return Ok(());
         }
         let mut scopes: Vec<Scope> = (0..self.workers_count()).map(Scope::Worker).collect();
@@ -158,7 +175,7 @@ impl Stage {
         Ok(())
     }
 
-    async fn restore_children(self: &Arc<Self>, number: u32) -> Result<(), DeployError> {
+    pub(super) async fn restore_children(self: &Arc<Self>, number: u32) -> Result<(), DeployError> {
         for (key, args) in self.pending(&Scope::Worker(number), keys::CHILD).await? {
             if let Ok(name) = str::from_utf8(&key[1..]) {
                 self.add_child(number, name, args);

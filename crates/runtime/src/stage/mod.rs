@@ -6,6 +6,7 @@ mod dispatch;
 mod intake;
 mod life;
 mod rollout;
+mod shares;
 mod start;
 mod supervise;
 
@@ -33,6 +34,9 @@ use crate::waiting::Answers;
 
 use self::current::Current;
 pub(crate) use self::intake::Intakes;
+pub(crate) use self::life::release;
+pub use self::shares::Part;
+use self::shares::Shares;
 
 /// How many workers a view of a stage shows.
 const WORKERS_SHOWN: usize = 64;
@@ -46,6 +50,17 @@ pub(crate) struct Version {
     pub code: Arc<dyn Code>,
     /// The code of the owner, if the stage is routed.
     pub owner: Option<Arc<dyn Code>>,
+}
+
+/// What a stage is made of.
+pub(crate) struct Plan {
+    pub number: u32,
+    pub spec: StageSpec,
+    pub code: Arc<dyn Code>,
+    /// A router of one's own.
+    pub router: Option<Arc<dyn Router>>,
+    /// Other nodes have parts of it.
+    pub is_shared: bool,
 }
 
 /// A running stage.
@@ -75,6 +90,8 @@ pub(crate) struct Stage {
     table: RwLock<Table>,
     current: Current,
     intakes: Intakes,
+    /// What this node has of the stage; none if it has all of it.
+    shares: Option<Shares>,
     state: AtomicU8,
     /// Buckets change their owners: nothing is taken in.
     moving: AtomicBool,

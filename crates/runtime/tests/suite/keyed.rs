@@ -29,11 +29,11 @@ impl Worker for Adder {
     }
 }
 
-fn adder() -> Arc<dyn Code> {
+pub fn adder() -> Arc<dyn Code> {
     native("adder", "1", |_| Adder)
 }
 
-fn keyed(delivery: Delivery) -> StageSpec {
+pub fn keyed(delivery: Delivery) -> StageSpec {
     let out: kernel::Address = "queue:totals".parse().unwrap();
     spec("a/adder")
         .kind(StageKind::Keyed("header:key".parse().unwrap()))
@@ -41,14 +41,14 @@ fn keyed(delivery: Delivery) -> StageSpec {
         .output("out", out)
 }
 
-fn message(key: usize, number: usize) -> Message {
+pub fn message(key: usize, number: usize) -> Message {
     let key = format!("k{key}");
     let headers = Headers::from_pairs([("key", key.as_str())]).unwrap();
     Message::new(number.to_string()).with_headers(headers)
 }
 
 /// Every key must have seen its messages in order, each once.
-fn check(taken: &[bus::Delivery], each: usize) {
+pub fn check(taken: &[bus::Delivery], each: usize) {
     let mut next: HashMap<String, usize> = HashMap::new();
     for delivery in taken {
         let body = text(&delivery.message);

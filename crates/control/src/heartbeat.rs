@@ -1,0 +1,56 @@
+//! What a node says of itself, once a second and whenever it matters.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::claims::Claims;
+
+/// What a node is ready for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeState {
+    /// It takes its share.
+    #[default]
+    Running,
+    /// It keeps what it has and does nothing with it until it is told to go on.
+    Paused,
+    /// It gives everything away, and takes nothing.
+    Draining,
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// The node. No two that live have the same name.
+    pub node: String,
+    /// Numbers the starts of a node of this name: the later one is larger.
+    pub start: u64,
+    /// Numbers the heartbeats since that start.
+    pub number: u64,
+    /// What it is ready for.
+    #[serde(default)]
+    pub state: NodeState,
+    /// What distinguishes it, for those who choose places by it.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// How busy it is: the share of its cores in use, in hundredths.
+    #[serde(default)]
+    pub load: u32,
+    /// What it knows of each stage, by the address.
+    #[serde(default)]
+    pub stages: BTreeMap<String, StageBeat>,
+}
+
+/// What a node says of one stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageBeat {
+    /// The revision of the definition that it goes by.
+    pub revision: u64,
+    /// The version of the code that it runs.
+    #[serde(default)]
+    pub version: u32,
+    /// The shares that it holds.
+    #[serde(default)]
+    pub holds: Claims,
+}

@@ -1,0 +1,22 @@
+//! Many nodes: who is alive, who owns what, and how it is handed over.
+//!
+//! Nodes have no master. Each hears the heartbeats of all others ([`Members`]), computes from those
+//! that live who should own each share of a stage ([`places`]), and sees to its own part
+//! ([`Ownership`]): it lets go of what belongs to others now, and takes what is its own once nobody
+//! holds it any more. Nodes that see different things for a while may disagree; then the store
+//! decides, which refuses the commits of all owners but the last.
+//!
+//! All of it is state machines: what happened and the time go in, what is to be done comes out. They
+//! do no I/O and read no clock, so that whole clusters are simulated from a seed.
+
+mod claims;
+mod heartbeat;
+mod members;
+mod ownership;
+mod placement;
+
+pub use claims::Claims;
+pub use heartbeat::{Heartbeat, NodeState, StageBeat};
+pub use members::{Heard, Member, Members, Rules};
+pub use ownership::{Action, Event, Ownership, Share, ShareState};
+pub use placement::{Place, places};
