@@ -192,7 +192,7 @@ impl Mailbox {
     pub fn has_bucket(&self, bucket: u32) -> bool {
         let origins = &self.messages.origins;
         match origins.is_empty() {
-            true => bucket == 0 && self.messages.len() > 0,
+            true => bucket == 0 && !self.messages.is_empty(),
             false => origins.iter().any(|origin| origin.bucket == bucket),
         }
     }

@@ -185,7 +185,7 @@ impl Stage {
                 None => Ok(()),
             },
         };
-        self.forget(part);
+        self.forget_part(part);
         left.map_err(|failure| ShareError::Leave {
             reason: failure.reason,
         })
@@ -200,7 +200,7 @@ impl Stage {
         if !shares.holds(part) {
             return;
         }
-        self.forget(part);
+        self.forget_part(part);
         self.runtime.note_lost(&self.address, part);
         let stage = self.clone();
         self.runtime
@@ -209,7 +209,7 @@ impl Stage {
     }
 
     /// What this node knew of a part no longer counts.
-    fn forget(self: &Arc<Self>, part: Part) {
+    fn forget_part(self: &Arc<Self>, part: Part) {
         if let Some(shares) = &self.shares {
             shares.held.write().remove(&part);
         }

@@ -37,9 +37,8 @@ async fn send_round(rig: &Rig, nodes: &[&Arc<Runtime>], number: usize) {
         _ => "queue:a.adder".parse().unwrap(),
     };
     for key in 0..KEYS {
-        let from = nodes
-            .get(number % nodes.len().max(1))
-            .unwrap_or(&&rig.runtime);
+        let node = nodes.get(number % nodes.len().max(1));
+        let from = node.map_or(&rig.runtime, |node| *node);
         from.send(&address, message(key, number)).await.unwrap();
     }
 }
