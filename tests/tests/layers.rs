@@ -27,6 +27,10 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("hivewire-runtime", &["hivewire-bus", "hivewire-kernel"]),
+    (
+        "hivewire-control",
+        &["hivewire-bus", "hivewire-kernel", "hivewire-runtime"],
+    ),
     ("hivewire-wasm", &["hivewire-kernel"]),
     // For those who write workers; they know nothing of what runs them.
     ("hivewire-build", &["hivewire-kernel"]),

@@ -6,15 +6,17 @@
 //! holds it any more. Nodes that see different things for a while may disagree; then the store
 //! decides, which refuses the commits of all owners but the last.
 //!
-//! All of it is state machines: what happened and the time go in, what is to be done comes out. They
+//! An [`Agent`] runs all this for one node. The rest is state machines: what happened and the time go in, what is to be done comes out. They
 //! do no I/O and read no clock, so that whole clusters are simulated from a seed.
 
+mod agent;
 mod claims;
 mod heartbeat;
 mod members;
 mod ownership;
 mod placement;
 
+pub use agent::{Agent, DEFINITIONS, Deployer, Ended, HEARTBEATS, NodeSettings, definition_name};
 pub use claims::Claims;
 pub use heartbeat::{Heartbeat, NodeState, StageBeat};
 pub use members::{Heard, Member, Members, Rules};

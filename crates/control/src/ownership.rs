@@ -147,6 +147,12 @@ impl Ownership {
         held.map_or(ShareState::Free, |held| held.state)
     }
 
+    /// Whether this node has nothing to do with any share.
+    pub fn is_free(&self) -> bool {
+        let is_free = |held: &Held| held.state == ShareState::Free;
+        self.shares.iter().all(is_free)
+    }
+
     /// The node that should own each share, as seen from here; none if nobody should.
     pub fn wanted<'a>(&'a self, members: &'a Members, now: Timestamp) -> Vec<Option<&'a str>> {
         let able: Vec<&str> = members.able(now).map(|m| m.last.node.as_str()).collect();

@@ -204,6 +204,9 @@ impl Puller {
         let bus = &self.stage.runtime.bus;
         let settings = QueueSettings {
             durable: self.stage.delivery == Delivery::Durable,
+            // Whoever had it before gives back what it has not committed, and only then the next
+            // one goes on: so the order holds, also if somebody learns late that it lost its part.
+            in_turn: self.stage.is_shared() && !matches!(self.sink, Sink::Pool),
             ..QueueSettings::default()
         };
         bus.declare(&self.queue, &settings, CALL).await?;

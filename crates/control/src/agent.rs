@@ -1,0 +1,505 @@
+//! Sees to a node's part in all shared stages: listens to the others, speaks for itself, takes and
+//! lets go.
+//!
+//! It is the only part here that does I/O; what is to be done say the state machines. Whatever it
+//! starts reports back as an [`Event`], so nothing waits for anything else.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bus::{Bus, BusError, Document};
+use kernel::{Clock, Destination, Message, Name, StageAddress};
+use parking_lot::Mutex;
+use runtime::{Part, Runtime};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
+
+use crate::heartbeat::{Heartbeat, NodeState};
+use crate::members::{Heard, Member, Members, Rules};
+use crate::ownership::{Action, Event, Ownership, Share};
+
+/// The topic of the heartbeats. Only nodes may write to it.
+pub const HEARTBEATS: &str = "hivewire.nodes";
+
+/// How the names of documents begin that define stages.
+pub const DEFINITIONS: &str = "hivewire.stage.";
+
+const CALL: Duration = Duration::from_secs(5);
+/// How long one look for heartbeats waits.
+const LOOK: Duration = Duration::from_secs(1);
+/// How many heartbeats are on their way at most.
+const CREDIT: u32 = 1_024;
+/// How many definitions are read at a time.
+const DEFINITIONS_MAX: usize = 1_000;
+/// Definitions are looked for so many heartbeats apart, unless somebody goes by a newer one.
+const LOOK_EVERY_BEATS: u64 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Turns a definition into a stage of this node.
+#[async_trait]
+pub trait Deployer: Send + Sync {
+    /// Deploys what the document says, over what ran before; gives how its shares are given to
+    /// nodes. The revision is filled in by the caller.
+    async fn deploy(&self, stage: &StageAddress, definition: &[u8]) -> Result<Share, String>;
+
+    /// The stage is no more: everything of it has been let go.
+    async fn remove(&self, stage: &StageAddress);
+
+    /// Whether this node can do its work. While it cannot it sends no heartbeats.
+    fn is_healthy(&self) -> bool {
+        true
+    }
+
+    /// How busy this node is: the share of its cores in use, in hundredths.
+    fn load(&self) -> u32 {
+        0
+    }
+}
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// Its name. No two that live have the same.
+    pub name: Name,
+    /// What distinguishes it, for those who choose places by it.
+    pub labels: BTreeMap<String, String>,
+    /// How long things take.
+    pub rules: Rules,
+}
+
+/// A node's part in all shared stages. Dropping it ends its task, as if the node had died.
+pub struct Agent {
+    shared: Arc<Shared>,
+    ended: watch::Receiver<Option<Ended>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// Why an agent stopped by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It gave everything away, as it was told.
+    Drained,
+    /// A node of the same name started later.
+    NameTaken,
+}
+
+struct Shared {
+    bus: Arc<dyn Bus>,
+    runtime: Arc<Runtime>,
+    deployer: Arc<dyn Deployer>,
+    clock: Arc<dyn Clock>,
+    settings: NodeSettings,
+    state: Mutex<State>,
+    /// Something is to be said at once.
+    announce: Notify,
+    /// Definitions are to be read at once.
+    redefine: Notify,
+    events: mpsc::UnboundedSender<(StageAddress, Event)>,
+}
+
+struct State {
+    members: Members,
+    stages: HashMap<StageAddress, Stage>,
+    node: NodeState,
+    start: u64,
+    number: u64,
+}
+
+struct Stage {
+    ownership: Ownership,
+    parts: Vec<Part>,
+    revision: u64,
+    /// Its definition is gone; what is held of it is let go.
+    is_gone: bool,
+}
+
+impl Agent {
+    /// Starts the part of this node; must be called within a tokio runtime.
+    pub fn start(
+        bus: Arc<dyn Bus>,
+        runtime: Arc<Runtime>,
+        deployer: Arc<dyn Deployer>,
+        clock: Arc<dyn Clock>,
+        settings: NodeSettings,
+    ) -> Self {
+        let now = clock.now();
+        // Later starts of the same name have to be larger, also after the clock was set back a little.
+        let start = now.as_micros();
+        let members = Members::new(settings.name.as_str(), start, settings.rules.clone(), now);
+        let (events, happened) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            bus,
+            runtime,
+            deployer,
+            clock,
+            settings,
+            state: Mutex::new(State {
+                members,
+                stages: HashMap::new(),
+                node: NodeState::Running,
+                start,
+                number: 0,
+            }),
+            announce: Notify::new(),
+            redefine: Notify::new(),
+            events,
+        });
+        let (end, ended) = watch::channel(None);
+        let end = Arc::new(end);
+        let tasks = vec![
+            tokio::spawn(shared.clone().listen(end.clone())),
+            tokio::spawn(shared.clone().speak(end)),
+            tokio::spawn(shared.clone().define()),
+            tokio::spawn(shared.clone().act(happened)),
+            tokio::spawn(shared.clone().notice_losses()),
+        ];
+        Self {
+            shared,
+            ended,
+            tasks,
+        }
+    }
+
+    /// All nodes that live, as far as this one has heard.
+    pub fn nodes(&self) -> Vec<Member> {
+        let state = self.shared.state.lock();
+        let now = self.shared.clock.now();
+        state.members.alive(now).cloned().collect()
+    }
+
+    /// From now on the node is ready for this, and says so.
+    pub fn set_state(&self, node: NodeState) {
+        self.shared.state.lock().node = node;
+        self.shared.announce.notify_one();
+    }
+
+    /// Definitions have changed: they are read at once instead of a little later.
+    pub fn definitions_changed(&self) {
+        self.shared.redefine.notify_one();
+    }
+
+    /// Waits until the agent stops by itself.
+    pub async fn ended(&self) -> Ended {
+        let mut ended = self.ended.clone();
+        let reached = ended.wait_for(Option::is_some).await;
+        match reached {
+            Ok(ended) => ended.clone().unwrap_or(Ended::Drained),
+            // The tasks ended with the runtime.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+fn heartbeats() -> Destination {
+    Destination::Topic(Name::new(HEARTBEATS).expect("it is a name"))
+}
+
+impl Shared {
+    /// Listens to heartbeats, its own among them.
+    async fn listen(self: Arc<Self>, end: Arc<watch::Sender<Option<Ended>>>) {
+        loop {
+            if let Err(error) = self.listen_once(&end).await {
+                tracing::warn!(%error, "no heartbeats can be heard; trying again");
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn listen_once(&self, end: &watch::Sender<Option<Ended>>) -> Result<(), BusError> {
+        let subscription = self.bus.subscribe(&heartbeats(), CREDIT, CALL).await?;
+        loop {
+            let deliveries = subscription.next_batch(CREDIT as usize, LOOK).await?;
+            let receipts: Vec<_> = deliveries.iter().map(|one| one.receipt).collect();
+            let mut news = false;
+            for delivery in &deliveries {
+                match serde_json::from_slice(&delivery.message.body) {
+                    Ok(beat) => match self.heard(beat) {
+                        Heard::NameTaken => {
+                            end.send_replace(Some(Ended::NameTaken));
+                        }
+                        heard => news |= heard != Heard::Same && heard != Heard::Old,
+                    },
+                    Err(error) => tracing::warn!(%error, "a heartbeat cannot be read"),
+                }
+            }
+            subscription.acknowledge(&receipts, CALL).await?;
+            if news {
+                self.look();
+            }
+        }
+    }
+
+    fn heard(&self, beat: Heartbeat) -> Heard {
+        let mut state = self.state.lock();
+        let is_newer = beat.stages.iter().any(|(stage, theirs)| {
+            let known = stage
+                .parse()
+                .ok()
+                .and_then(|stage| state.stages.get(&stage));
+            known.is_none_or(|known: &Stage| known.revision < theirs.revision)
+        });
+        if is_newer {
+            self.redefine.notify_one();
+        }
+        state.members.heard(beat, self.clock.now())
+    }
+
+    /// Sends heartbeats: regularly, and when there is something to say.
+    async fn speak(self: Arc<Self>, end: Arc<watch::Sender<Option<Ended>>>) {
+        let mut ticks = tokio::time::interval(self.settings.rules.heartbeat_every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.announce.notified() => {}
+            }
+            if self.deployer.is_healthy() {
+                self.say().await;
+            } else {
+                tracing::warn!("this node is not well, so it sends no heartbeat");
+            }
+            self.look();
+            if self.is_drained() {
+                end.send_replace(Some(Ended::Drained));
+            }
+        }
+    }
+
+    async fn say(&self) {
+        let beat = self.beat();
+        let body = match serde_json::to_vec(&beat) {
+            Ok(body) => body,
+            Err(error) => return tracing::error!(%error, "a heartbeat cannot be written"),
+        };
+        let mut batch = vec![Message::new(body)];
+        let every = self.settings.rules.heartbeat_every;
+        // One that is late is followed by the next.
+        if let Err(error) = self.bus.publish(&heartbeats(), &mut batch, every).await {
+            tracing::warn!(%error, "a heartbeat could not be sent");
+        }
+    }
+
+    fn beat(&self) -> Heartbeat {
+        let mut state = self.state.lock();
+        state.number += 1;
+        let stages = state.stages.iter();
+        Heartbeat {
+            node: self.settings.name.to_string(),
+            start: state.start,
+            number: state.number,
+            state: state.node,
+            labels: self.settings.labels.clone(),
+            load: self.deployer.load(),
+            stages: stages
+                .map(|(address, stage)| (address.to_string(), stage.ownership.beat()))
+                .collect(),
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        let state = self.state.lock();
+        let holds_nothing = |stage: &Stage| stage.ownership.beat().holds.count() == 0;
+        state.node == NodeState::Draining && state.stages.values().all(holds_nothing)
+    }
+
+    /// Reads definitions: now and then, and when somebody goes by a newer one.
+    async fn define(self: Arc<Self>) {
+        let every = self.settings.rules.heartbeat_every * LOOK_EVERY_BEATS as u32;
+        loop {
+            if let Err(error) = self.define_once().await {
+                tracing::warn!(%error, "the definitions of the stages cannot be read; trying again");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+            // An error means that the time is up.
+            let _ = tokio::time::timeout(every, self.redefine.notified()).await;
+        }
+    }
+
+    async fn define_once(&self) -> Result<(), BusError> {
+        let mut after: Option<Name> = None;
+        loop {
+            let after_now = after.take();
+            let documents = self
+                .bus
+                .documents(DEFINITIONS, after_now.as_ref(), DEFINITIONS_MAX, CALL)
+                .await?;
+            let is_last = documents.len() < DEFINITIONS_MAX;
+            after = documents.last().map(|(name, _)| name.clone());
+            for (name, document) in documents {
+                let address = name.as_str().strip_prefix(DEFINITIONS);
+                match address.and_then(|address| address.parse().ok()) {
+                    Some(address) => self.defined(address, document).await,
+                    None => tracing::warn!(%name, "a definition has a name that is no stage's"),
+                }
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn defined(&self, address: StageAddress, document: Document) {
+        let known = {
+            let state = self.state.lock();
+            state.stages.get(&address).map(|stage| stage.revision)
+        };
+        if known.is_some_and(|known| known >= document.revision) {
+            return;
+        }
+        let rule = match &document.body {
+            Some(body) => match self.deployer.deploy(&address, body).await {
+                Ok(rule) => rule,
+                Err(error) => {
+                    tracing::warn!(stage = %address, error, "a definition could not be deployed here; trying again");
+                    return;
+                }
+            },
+            None if known.is_none() => return,
+            None => Share::default(),
+        };
+        let rule = Share {
+            revision: document.revision,
+            ..rule
+        };
+        let parts = self.runtime.parts(&address);
+        let mut state = self.state.lock();
+        let is_new = !state.stages.contains_key(&address);
+        let stage = state
+            .stages
+            .entry(address.clone())
+            .or_insert_with(|| Stage {
+                ownership: Ownership::new(&address.to_string(), rule.clone()),
+                parts: Vec::new(),
+                revision: 0,
+                is_gone: false,
+            });
+        stage.revision = document.revision;
+        stage.is_gone = document.body.is_none();
+        if document.body.is_some() {
+            stage.parts = parts;
+        }
+        drop(state);
+        let event = if is_new {
+            Event::Look
+        } else {
+            Event::Define(rule)
+        };
+        self.happened(&address, event);
+    }
+
+    /// Looks at every stage again.
+    fn look(&self) {
+        let addresses: Vec<StageAddress> = {
+            let mut state = self.state.lock();
+            state.members.forget(self.clock.now());
+            state.stages.keys().cloned().collect()
+        };
+        for address in addresses {
+            self.happened(&address, Event::Look);
+        }
+    }
+
+    fn happened(&self, stage: &StageAddress, event: Event) {
+        // The receiver lives as long as the agent.
+        let _ = self.events.send((stage.clone(), event));
+    }
+
+    /// Does what is to be done after each event.
+    async fn act(self: Arc<Self>, mut happened: mpsc::UnboundedReceiver<(StageAddress, Event)>) {
+        while let Some((address, event)) = happened.recv().await {
+            let (actions, parts, is_over) = {
+                let mut state = self.state.lock();
+                let State {
+                    members, stages, ..
+                } = &mut *state;
+                let Some(stage) = stages.get_mut(&address) else {
+                    continue;
+                };
+                let actions = stage.ownership.step(event, members, self.clock.now());
+                let is_over = stage.is_gone && stage.ownership.is_free();
+                (actions, stage.parts.clone(), is_over)
+            };
+            if is_over {
+                self.state.lock().stages.remove(&address);
+                self.deployer.remove(&address).await;
+            }
+            for action in actions {
+                self.start_action(&address, action, &parts);
+            }
+        }
+    }
+
+    fn start_action(self: &Arc<Self>, address: &StageAddress, action: Action, parts: &[Part]) {
+        let (share, takes) = match action {
+            Action::Announce => return self.announce.notify_one(),
+            Action::Take(share) => (share, true),
+            Action::Release(share) => (share, false),
+        };
+        let Some(part) = parts.get(share as usize).copied() else {
+            let event = match takes {
+                true => Event::NotTaken { share },
+                false => Event::Released { share },
+            };
+            return self.happened(address, event);
+        };
+        let (shared, address) = (self.clone(), address.clone());
+        tokio::spawn(async move {
+            let event = match takes {
+                true => shared.take(&address, share, part).await,
+                false => shared.release(&address, share, part).await,
+            };
+            shared.happened(&address, event);
+        });
+    }
+
+    async fn take(&self, address: &StageAddress, share: u32, part: Part) -> Event {
+        match self.runtime.take(address, part).await {
+            Ok(epoch) => Event::Taken { share, epoch },
+            Err(error) => {
+                tracing::warn!(stage = %address, ?part, %error, "a part could not be taken; trying again");
+                Event::NotTaken { share }
+            }
+        }
+    }
+
+    async fn release(&self, address: &StageAddress, share: u32, part: Part) -> Event {
+        // Either way nothing of it is under way here any more.
+        if let Err(error) = self.runtime.release(address, part).await {
+            tracing::warn!(stage = %address, ?part, %error, "a part was left before it was done; it goes on elsewhere");
+        }
+        Event::Released { share }
+    }
+
+    /// Learns what other nodes have taken from this one.
+    async fn notice_losses(self: Arc<Self>) {
+        loop {
+            let (address, part) = self.runtime.next_lost().await;
+            let share = {
+                let state = self.state.lock();
+                let parts = state.stages.get(&address).map(|stage| &stage.parts);
+                parts.and_then(|parts| parts.iter().position(|other| *other == part))
+            };
+            if let Some(share) = share {
+                let share = share as u32;
+                self.happened(&address, Event::Fenced { share });
+            }
+        }
+    }
+}
+
+/// The name of the document that defines a stage.
+pub fn definition_name(stage: &StageAddress) -> Result<Name, kernel::NameError> {
+    Name::new(&format!("{DEFINITIONS}{stage}"))
+}
