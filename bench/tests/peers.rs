@@ -1,6 +1,7 @@
 //! The peers start, carry messages, survive what they should, and leave nothing behind.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use hivewire_bench::drivers::load::{Load, publish, receive, throughput};
 use hivewire_bench::drivers::nats::Nats as NatsClient;
@@ -10,6 +11,9 @@ use hivewire_bench::peers::activemq::ActiveMq;
 use hivewire_bench::peers::nats::Nats;
 use hivewire_bench::peers::postgres::Postgres;
 use hivewire_bench::peers::rabbitmq::RabbitMq;
+
+/// How long RabbitMQ may take to write down that there is a queue.
+const WRITTEN_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn load(destination: &str, window: Option<u32>) -> Load {
     Load {
@@ -71,6 +75,11 @@ fn rabbitmq_carries_keeps_and_ends() {
         ..individually
     };
     drop(consumer(&declares, address, &kept.destination).expect("declared"));
+    let deadline = Instant::now() + WRITTEN_TIMEOUT;
+    while !rabbitmq.has_written_queue(&kept.destination).expect("read") {
+        assert!(Instant::now() < deadline, "the queue was never written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let mut sender = producer(&Stomp::durable(), address, true).expect("connected");
     publish(&Stomp::durable(), &mut sender, &kept).expect("confirmed");
     rabbitmq.kill();

@@ -8,11 +8,12 @@ use std::process::{Command, Output, Stdio};
 
 use hivewire_tests::hive::Hive;
 
-/// Shorter than by default, so that several heart-beats and the limit are seen in a short time. The
-/// scripts know these numbers.
+/// Shorter than by default, so that several heart-beats and the limit are seen in a short time, and
+/// long enough that a machine with other things to do is not taken for a dead client. The scripts
+/// know these numbers.
 const CONFIG: &str = "[stomp]
-heart_beat_send_ms = 200
-heart_beat_want_ms = 200
+heart_beat_send_ms = 1000
+heart_beat_want_ms = 1000
 subscriptions_max = 50
 ";
 

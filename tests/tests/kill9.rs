@@ -1,6 +1,5 @@
 //! An acknowledged durable message survives kill -9.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -27,8 +26,8 @@ const DRAINING_CONSUMER: u32 = 99;
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Kills the broker again and again under load; says what the oracle found and how long the
-/// starts took, the slowest first.
-fn kill_under_load(kills: u64, durability: Durability) -> (Verdict, Vec<Duration>) {
+/// slowest start took.
+fn kill_under_load(kills: u64, durability: Durability) -> (Verdict, Duration) {
     let seed = fastrand::u64(..);
     eprintln!("seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -46,12 +45,12 @@ fn kill_under_load(kills: u64, durability: Durability) -> (Verdict, Vec<Duration
         });
     }
     workload.consume(1, FLOWING);
-    let mut starts = Vec::new();
+    let mut slowest = Duration::ZERO;
     for kill in 1..=kills {
         wait_for_progress(&workload, kill);
         std::thread::sleep(Duration::from_millis(rng.u64(..LIFE_MS_MAX)));
         hive.kill9();
-        starts.push(hive.start_again().unwrap());
+        slowest = slowest.max(hive.start_again().unwrap());
     }
     wait_for_progress(&workload, kills);
     // The last kill ends every connection, so that nothing is out with a consumer any more.
@@ -61,10 +60,9 @@ fn kill_under_load(kills: u64, durability: Durability) -> (Verdict, Vec<Duration
     for queue in [FLOWING, STORED] {
         drain(hive.stomp_address(), queue, DRAINING_CONSUMER, &mut log).unwrap();
     }
-    starts.sort_by_key(|&start| Reverse(start));
     (
         judge(&log, &BTreeSet::new(), Order::PerSenderMarkedToo),
-        starts,
+        slowest,
     )
 }
 
@@ -81,12 +79,11 @@ fn wait_for_progress(workload: &Workload, kill: u64) {
 fn thirty_kills_under_load_lose_nothing_and_the_broker_is_back_within_two_seconds() {
     let _alone = ONE_AT_A_TIME.lock();
     let kills = soak::times(KILLS);
-    let (verdict, starts) = kill_under_load(kills, Durability::Durable);
-    eprintln!("{verdict}; slowest starts {:?}", &starts[..2]);
+    let (verdict, slowest) = kill_under_load(kills, Durability::Durable);
+    eprintln!("{verdict}; slowest start {slowest:?}");
     verdict.assert_clean(&format!("after {kills} kills"));
     assert!(verdict.acknowledged as u64 > kills * 20);
-    // One may meet a machine that stands still for a while; the broker is not that.
-    assert!(starts[1] <= BACK_WITHIN, "the starts took {starts:?}");
+    assert!(slowest <= BACK_WITHIN, "a start took {slowest:?}");
 }
 
 #[test]

@@ -4,12 +4,15 @@
 //! the script below it is called directly, as the present user, with every path, port, cookie
 //! and name of its own, so that many nodes can run beside each other and beside a packaged one.
 
+use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use memchr::memmem;
 use tempfile::TempDir;
 
 use super::process::Process;
@@ -17,6 +20,8 @@ use super::{PeerError, Result};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// Where the node keeps its data, within its directory.
+const DATA_DIRECTORY: &str = "data";
 const INSTALLATION: &str = "/usr/lib/rabbitmq/lib";
 
 /// Numbers the nodes of this process, since node names must differ.
@@ -93,6 +98,32 @@ impl RabbitMq {
         self.node.as_ref().map(Process::id)
     }
 
+    /// Whether the node has written down that there is a queue of this name.
+    ///
+    /// It answers that a durable queue is there before that: what it wrote to its log of changes
+    /// waits in its memory for up to two seconds. A crash until then loses the queue with all
+    /// that was confirmed in it.
+    pub fn has_written_queue(&self, name: &str) -> io::Result<bool> {
+        let database = self
+            .directory()
+            .join(DATA_DIRECTORY)
+            .join(&self.settings.node_name);
+        for entry in fs::read_dir(database)? {
+            let path = entry?.path();
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            if !matches!(extension, Some("LOG" | "DCD" | "DCL")) {
+                continue;
+            }
+            match fs::read(&path) {
+                Ok(bytes) if memmem::find(&bytes, name.as_bytes()).is_some() => return Ok(true),
+                // The node takes its files away when it has put them together.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
     /// Ends the node at once (SIGKILL), as a crash would, and keeps its data.
     pub fn kill(&mut self) {
         self.node = None;
@@ -147,7 +178,7 @@ impl Settings {
 
     fn write(&self, directory: &Path) -> Result<()> {
         let home = directory.join("home");
-        std::fs::create_dir(&home)
+        fs::create_dir(&home)
             .map_err(|error| PeerError::system(format!("make {}", home.display()), error))?;
         super::write_file(&directory.join("enabled_plugins"), "[rabbitmq_stomp].\n")?;
         let configuration = format!(
@@ -187,7 +218,7 @@ impl Settings {
             );
         for (variable, file) in [
             ("RABBITMQ_BASE", ""),
-            ("RABBITMQ_MNESIA_BASE", "data"),
+            ("RABBITMQ_MNESIA_BASE", DATA_DIRECTORY),
             ("RABBITMQ_LOG_BASE", "log"),
             ("RABBITMQ_CONFIG_FILE", "rabbitmq.conf"),
             ("RABBITMQ_CONF_ENV_FILE", "no-such-file"),
@@ -205,7 +236,7 @@ impl Settings {
 }
 
 fn find_script() -> Result<PathBuf> {
-    let installed = std::fs::read_dir(INSTALLATION)
+    let installed = fs::read_dir(INSTALLATION)
         .map_err(|_| super::not_installed("rabbitmq-server"))?
         .filter_map(|entry| Some(entry.ok()?.path().join("sbin/rabbitmq-server")))
         .filter(|script| script.is_file())

@@ -51,13 +51,21 @@ fn a_client_that_sends_no_more_still_gets_its_receipts() {
     wire.expect_closed();
 }
 
+/// How many subscribers a queue has.
+fn consumers(hive: &Hive, queue: &str) -> u64 {
+    let response = hive.rest("GET", &format!("/api/v1/queues/{queue}"), b"");
+    let numbers = response.unwrap().json().unwrap();
+    numbers["consumers"].as_u64().unwrap()
+}
+
 /// Clients that do everything wrong, next to one that does everything right and has to get every
 /// message that was accepted.
 #[test]
 fn broken_clients_harm_nobody_and_lose_nothing() {
     let hive = Hive::start().unwrap();
     let mut good = Wire::connected(&hive);
-    good.send("SUBSCRIBE\nid:1\ndestination:/queue/good\nack:client\n\n\0");
+    good.send("SUBSCRIBE\nid:1\ndestination:/queue/good\nack:client\nreceipt:s\n\n\0");
+    good.expect("RECEIPT\nreceipt-id:s\n\n\0");
     let mut sender = Wire::connected(&hive);
     let mut accepted = 0;
     for (sent, ..) in MISTAKES {
@@ -73,6 +81,8 @@ fn broken_clients_harm_nobody_and_lose_nothing() {
         // Some mistakes are none here, since the subscription has another id.
         broken.stream.shutdown(Shutdown::Write).unwrap();
         while broken.read(Instant::now() + TIMEOUT) {}
+        // One that is taken by five of them, one after another, would go to the dead letters.
+        assert!(wait_until(TIMEOUT, || consumers(&hive, "good") == 1));
     }
     for number in 0..accepted {
         let message = good.frame();

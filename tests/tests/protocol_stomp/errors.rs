@@ -147,9 +147,9 @@ pub const MISTAKES: [(&str, &str, &str); 29] = [
     ),
     ("UNSUBSCRIBE\nid:9\n\n\0", "no such subscription", "`9`"),
     (
-        "ACK\nid:77-1\n\n\0",
+        "ACK\nid:777777-1\n\n\0",
         "unknown message",
-        "`77-1` was not delivered",
+        "`777777-1` was not delivered",
     ),
     (
         "ACK\nid:nonsense\n\n\0",
@@ -157,7 +157,7 @@ pub const MISTAKES: [(&str, &str, &str); 29] = [
         "`nonsense` was not delivered",
     ),
     (
-        "SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\n\n\0ACK\nid:77-1\n\n\0",
+        "SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\n\n\0ACK\nid:777777-1\n\n\0",
         "unknown message",
         "answered already",
     ),

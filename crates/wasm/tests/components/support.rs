@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -175,4 +176,22 @@ pub fn bodies(effects: &Effects) -> Vec<String> {
         .iter()
         .map(|sent| String::from_utf8_lossy(&sent.message.body).into_owned())
         .collect()
+}
+
+/// What else the machine does delays one of several tries, a limit that does not hold all of them.
+const TRIES: usize = 3;
+
+/// Tries something until it ends within the limit, or once too often.
+pub fn in_time<T>(what: &str, limit: Duration, mut attempt: impl FnMut() -> T) -> T {
+    let mut took = Vec::new();
+    while took.len() < TRIES {
+        let start = Instant::now();
+        let outcome = attempt();
+        let elapsed = start.elapsed();
+        if elapsed <= limit {
+            return outcome;
+        }
+        took.push(elapsed);
+    }
+    panic!("{what} ran for {took:?}");
 }
