@@ -99,10 +99,10 @@ async fn listed(world: &World) -> Result<()> {
     let name = |number: usize| Name::new(&format!("{prefix}{number:02}"));
     // In another order than they are listed in.
     for number in [7, 3, 0, 9, 5, 1, 2, 8, 4, 6] {
-        let body = number.to_string();
+        let (name, body) = (name(number)?, number.to_string());
         let put = world
             .bus
-            .put_document(&name(number)?, 0, Some(body.as_bytes()), STEP);
+            .put_document(&name, 0, Some(body.as_bytes()), STEP);
         ensure!(put.await? == Put::Stored(1));
     }
     ensure!(world.bus.put_document(&name(4)?, 1, None, STEP).await? == Put::Stored(2));
