@@ -54,6 +54,9 @@ pub struct Capabilities {
     /// What an outgoing subscriber had been handed and had not acknowledged counts as tried, so
     /// that a message which kills its workers ends in the dead letters.
     pub counts_lost_subscribers: Given,
+    /// Subscribers of a queue can take turns ([`crate::QueueSettings::in_turn`]), so that the order
+    /// holds when one gives way to another.
+    pub in_turn: Given,
     /// There is a connection that can be lost, and that is made again by itself.
     pub reconnects: Given,
 }

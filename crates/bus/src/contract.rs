@@ -22,7 +22,8 @@ pub struct QueueSettings {
     /// is lower keeps to that one.
     pub tries_max: u32,
     /// Whether subscribers take turns: only the one that came first gets messages. When it is gone,
-    /// the next one gets what it had not acknowledged, and then the rest, in order.
+    /// the next one gets what it had not acknowledged, and then the rest, in order. An engine that
+    /// cannot do so serves all: see [`Capabilities::in_turn`].
     pub in_turn: bool,
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bus::{Bus, BusError, Document};
+use bus::{Bus, BusError, Document, Put};
 use kernel::{Clock, Destination, Message, Name, StageAddress};
 use parking_lot::Mutex;
 use runtime::{Part, Runtime};
@@ -19,6 +19,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::heartbeat::{Heartbeat, NodeState};
 use crate::members::{Heard, Member, Members, Rules};
+use crate::order::Order;
 use crate::ownership::{Action, Event, Ownership, Share};
 
 /// The topic of the heartbeats. Only nodes may write to it.
@@ -26,6 +27,9 @@ pub const HEARTBEATS: &str = "hivewire.nodes";
 
 /// How the names of documents begin that define stages.
 pub const DEFINITIONS: &str = "hivewire.stage.";
+
+/// How the names of documents begin that say what nodes are told to be.
+const ORDERS: &str = "hivewire.node.";
 
 const CALL: Duration = Duration::from_secs(5);
 /// How long one look for heartbeats waits.
@@ -35,15 +39,24 @@ const CREDIT: u32 = 1_024;
 /// How many definitions are read at a time.
 const DEFINITIONS_MAX: usize = 1_000;
 /// Definitions are looked for so many heartbeats apart, unless somebody goes by a newer one.
-const LOOK_EVERY_BEATS: u64 = 5;
+const LOOK_EVERY_BEATS: u32 = 5;
+/// How often a change is tried while others make theirs.
+const CHANGES_MAX: usize = 10;
 const PAUSE: Duration = Duration::from_millis(200);
+/// How often a node that leaves looks whether it has given everything away.
+const LEAVE_LOOK: Duration = Duration::from_millis(20);
 
 /// Turns a definition into a stage of this node.
 #[async_trait]
 pub trait Deployer: Send + Sync {
-    /// Deploys what the document says, over what ran before; gives how its shares are given to
-    /// nodes. The revision is filled in by the caller.
-    async fn deploy(&self, stage: &StageAddress, definition: &[u8]) -> Result<Share, String>;
+    /// Deploys what this revision of the document says, over what ran before; gives how its shares
+    /// are given to nodes. The revision in there is filled in by the caller.
+    async fn deploy(
+        &self,
+        stage: &StageAddress,
+        revision: u64,
+        definition: &[u8],
+    ) -> Result<Share, String>;
 
     /// The stage is no more: everything of it has been let go.
     async fn remove(&self, stage: &StageAddress);
@@ -80,8 +93,8 @@ pub struct Agent {
 /// Why an agent stopped by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It gave everything away, as it was told.
-    Drained,
+    /// It was told to stop, and has given everything away.
+    Stopped,
     /// A node of the same name started later.
     NameTaken,
 }
@@ -103,9 +116,23 @@ struct Shared {
 struct State {
     members: Members,
     stages: HashMap<StageAddress, Stage>,
-    node: NodeState,
+    order: Order,
+    /// The process is about to end.
+    leaves: bool,
+    /// The revision of the document that says so.
+    order_revision: Option<u64>,
     start: u64,
     number: u64,
+}
+
+impl State {
+    /// What the node is ready for.
+    fn ready_for(&self) -> NodeState {
+        match self.leaves {
+            true => NodeState::Draining,
+            false => self.order.state,
+        }
+    }
 }
 
 struct Stage {
@@ -139,7 +166,9 @@ impl Agent {
             state: Mutex::new(State {
                 members,
                 stages: HashMap::new(),
-                node: NodeState::Running,
+                order: Order::default(),
+                leaves: false,
+                order_revision: None,
                 start,
                 number: 0,
             }),
@@ -163,6 +192,11 @@ impl Agent {
         }
     }
 
+    /// The name of this node.
+    pub fn name(&self) -> &Name {
+        &self.shared.settings.name
+    }
+
     /// All nodes that live, as far as this one has heard.
     pub fn nodes(&self) -> Vec<Member> {
         let state = self.shared.state.lock();
@@ -170,10 +204,59 @@ impl Agent {
         state.members.alive(now).cloned().collect()
     }
 
-    /// From now on the node is ready for this, and says so.
-    pub fn set_state(&self, node: NodeState) {
-        self.shared.state.lock().node = node;
+    /// All nodes that were heard of, and whether they live.
+    pub fn known(&self) -> Vec<(Member, bool)> {
+        let state = self.shared.state.lock();
+        let known = state.members.known(self.shared.clock.now());
+        known
+            .map(|(member, lives)| (member.clone(), lives))
+            .collect()
+    }
+
+    /// Whether this node no longer hears itself, so that nobody else does either.
+    pub fn is_cut_off(&self) -> bool {
+        let state = self.shared.state.lock();
+        state.members.is_cut_off(self.shared.clock.now())
+    }
+
+    /// Tells a node, perhaps this one, what to be from now on: it hears so within a heartbeat.
+    pub async fn order(
+        &self,
+        node: &Name,
+        change: impl Fn(&mut Order) + Send,
+    ) -> Result<Order, BusError> {
+        let order = self.shared.change_order(node, change).await?;
+        self.shared.redefine.notify_one();
+        Ok(order)
+    }
+
+    /// Gives everything away before the process ends, as far as others are there to take it and
+    /// `patience` allows.
+    pub async fn leave(&self, patience: Duration) {
+        let has_others = {
+            let mut state = self.shared.state.lock();
+            state.leaves = true;
+            let now = self.shared.clock.now();
+            let others = state.members.able(now);
+            let me = self.shared.settings.name.as_str();
+            others.filter(|member| member.last.node != me).count() > 0
+        };
+        if !has_others {
+            return;
+        }
         self.shared.announce.notify_one();
+        let left = async {
+            while !self.shared.is_drained() {
+                tokio::time::sleep(LEAVE_LOOK).await;
+            }
+        };
+        if tokio::time::timeout(patience, left).await.is_err() {
+            tracing::warn!(
+                "not everything was handed over; the others take it when they miss this node"
+            );
+        }
+        // The others learn that nothing is left here.
+        self.shared.say().await;
     }
 
     /// Definitions have changed: they are read at once instead of a little later.
@@ -186,7 +269,7 @@ impl Agent {
         let mut ended = self.ended.clone();
         let reached = ended.wait_for(Option::is_some).await;
         match reached {
-            Ok(ended) => ended.clone().unwrap_or(Ended::Drained),
+            Ok(ended) => ended.clone().unwrap_or(Ended::Stopped),
             // The tasks ended with the runtime.
             Err(_) => std::future::pending().await,
         }
@@ -270,8 +353,8 @@ impl Shared {
                 tracing::warn!("this node is not well, so it sends no heartbeat");
             }
             self.look();
-            if self.is_drained() {
-                end.send_replace(Some(Ended::Drained));
+            if self.state.lock().order.stop && self.is_drained() {
+                end.send_replace(Some(Ended::Stopped));
             }
         }
     }
@@ -298,8 +381,11 @@ impl Shared {
             node: self.settings.name.to_string(),
             start: state.start,
             number: state.number,
-            state: state.node,
-            labels: self.settings.labels.clone(),
+            state: state.ready_for(),
+            labels: match &state.order.labels {
+                Some(labels) => labels.clone(),
+                None => self.settings.labels.clone(),
+            },
             load: self.deployer.load(),
             stages: stages
                 .map(|(address, stage)| (address.to_string(), stage.ownership.beat()))
@@ -310,21 +396,95 @@ impl Shared {
     fn is_drained(&self) -> bool {
         let state = self.state.lock();
         let holds_nothing = |stage: &Stage| stage.ownership.beat().holds.count() == 0;
-        state.node == NodeState::Draining && state.stages.values().all(holds_nothing)
+        state.ready_for() == NodeState::Draining && state.stages.values().all(holds_nothing)
     }
 
-    /// Reads definitions: now and then, and when somebody goes by a newer one.
+    /// Reads what this node is told to be with every heartbeat, and definitions now and then and
+    /// when somebody goes by a newer one.
     async fn define(self: Arc<Self>) {
-        let every = self.settings.rules.heartbeat_every * LOOK_EVERY_BEATS as u32;
+        let every = self.settings.rules.heartbeat_every;
+        let mut beats = 0_u32;
         loop {
-            if let Err(error) = self.define_once().await {
+            let read = async {
+                self.obey().await?;
+                match beats % LOOK_EVERY_BEATS {
+                    0 => self.define_once().await,
+                    _ => Ok(()),
+                }
+            };
+            if let Err(error) = read.await {
                 tracing::warn!(%error, "the definitions of the stages cannot be read; trying again");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
-            // An error means that the time is up.
-            let _ = tokio::time::timeout(every, self.redefine.notified()).await;
+            let is_asked = tokio::time::timeout(every, self.redefine.notified()).await;
+            beats = match is_asked {
+                Ok(()) => 0,
+                Err(_) => beats.wrapping_add(1),
+            };
         }
+    }
+
+    /// Reads what this node is told to be, and is that.
+    async fn obey(&self) -> Result<(), BusError> {
+        let name = order_name(&self.settings.name)?;
+        let document = self.bus.document(&name, CALL).await?;
+        let known = self.state.lock().order_revision;
+        if known == Some(document.revision) {
+            return Ok(());
+        }
+        let mut order = parsed_order(&document);
+        if known.is_none() && order.stop {
+            // It was told to stop before this start.
+            let start = |order: &mut Order| {
+                order.stop = false;
+                order.state = NodeState::Running;
+            };
+            order = self.change_order(&self.settings.name, start).await?;
+        }
+        let was = {
+            let mut state = self.state.lock();
+            state.order_revision = Some(document.revision);
+            std::mem::replace(&mut state.order, order.clone())
+        };
+        match (
+            was.state == NodeState::Paused,
+            order.state == NodeState::Paused,
+        ) {
+            (false, true) => self.runtime.pause().await,
+            (true, false) => self.runtime.resume().await,
+            _ => {}
+        }
+        if let Some(prefetch) = order.prefetch {
+            self.runtime.set_prefetch(prefetch);
+        }
+        self.announce.notify_one();
+        Ok(())
+    }
+
+    async fn change_order(
+        &self,
+        node: &Name,
+        change: impl Fn(&mut Order) + Send,
+    ) -> Result<Order, BusError> {
+        let name = order_name(node)?;
+        for _ in 0..CHANGES_MAX {
+            let document = self.bus.document(&name, CALL).await?;
+            let mut order = parsed_order(&document);
+            change(&mut order);
+            let body = serde_json::to_vec(&order).map_err(|error| BusError::Refused {
+                reason: format!("an order cannot be written: {error}"),
+            })?;
+            let put = self
+                .bus
+                .put_document(&name, document.revision, Some(&body), CALL);
+            if let Put::Stored(_) = put.await? {
+                return Ok(order);
+            }
+        }
+        Err(BusError::Refused {
+            reason: format!("others change what {node} is told to be all the time: try again"),
+        })
     }
 
     async fn define_once(&self) -> Result<(), BusError> {
@@ -359,7 +519,11 @@ impl Shared {
             return;
         }
         let rule = match &document.body {
-            Some(body) => match self.deployer.deploy(&address, body).await {
+            Some(body) => match self
+                .deployer
+                .deploy(&address, document.revision, body)
+                .await
+            {
                 Ok(rule) => rule,
                 Err(error) => {
                     tracing::warn!(stage = %address, error, "a definition could not be deployed here; trying again");
@@ -497,6 +661,22 @@ impl Shared {
             }
         }
     }
+}
+
+fn order_name(node: &Name) -> Result<Name, BusError> {
+    Name::new(&format!("{ORDERS}{node}")).map_err(|error| BusError::Refused {
+        reason: error.to_string(),
+    })
+}
+
+fn parsed_order(document: &Document) -> Order {
+    let Some(body) = &document.body else {
+        return Order::default();
+    };
+    serde_json::from_slice(body).unwrap_or_else(|error| {
+        tracing::warn!(%error, "what a node is told to be cannot be read, so it does as usual");
+        Order::default()
+    })
 }
 
 /// The name of the document that defines a stage.

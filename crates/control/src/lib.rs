@@ -6,13 +6,15 @@
 //! holds it any more. Nodes that see different things for a while may disagree; then the store
 //! decides, which refuses the commits of all owners but the last.
 //!
-//! An [`Agent`] runs all this for one node. The rest is state machines: what happened and the time go in, what is to be done comes out. They
-//! do no I/O and read no clock, so that whole clusters are simulated from a seed.
+//! An [`Agent`] runs all this for one node. The rest is state machines: what happened and the time go
+//! in, what is to be done comes out. They do no I/O and read no clock, so that whole clusters are
+//! simulated from a seed.
 
 mod agent;
 mod claims;
 mod heartbeat;
 mod members;
+mod order;
 mod ownership;
 mod placement;
 
@@ -20,5 +22,6 @@ pub use agent::{Agent, DEFINITIONS, Deployer, Ended, HEARTBEATS, NodeSettings, d
 pub use claims::Claims;
 pub use heartbeat::{Heartbeat, NodeState, StageBeat};
 pub use members::{Heard, Member, Members, Rules};
+pub use order::Order;
 pub use ownership::{Action, Event, Ownership, Share, ShareState};
 pub use placement::{Place, places};

@@ -166,6 +166,15 @@ impl Members {
         self.members.values().filter(lives)
     }
 
+    /// All that were heard of, and whether they live.
+    pub fn known(&self, now: Timestamp) -> impl Iterator<Item = (&Member, bool)> {
+        let dead_after = self.rules.dead_after;
+        let lives = move |member: &Member| now.since(member.heard_at) < dead_after;
+        self.members
+            .values()
+            .map(move |member| (member, lives(member)))
+    }
+
     /// A node that lives.
     pub fn find(&self, node: &str, now: Timestamp) -> Option<&Member> {
         let member = self.members.get(node)?;

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use broker::{Broker, SystemClock};
 use bus::engines::EmbeddedBus;
 use bus::{Bus, Put};
-use control::{Agent, Deployer, Ended, NodeSettings, NodeState, Rules, Share, definition_name};
+use control::{
+    Agent, Deployer, Ended, NodeSettings, NodeState, Order, Rules, Share, definition_name,
+};
 use journal::{Options, testing::MemoryStorage};
 use kernel::worker::{Failure, Incoming, Turn, Worker, native};
 use kernel::{Address, Destination, Headers, Message, Name, StageAddress};
@@ -52,7 +54,12 @@ struct Adders {
 
 #[async_trait]
 impl Deployer for Adders {
-    async fn deploy(&self, stage: &StageAddress, definition: &[u8]) -> Result<Share, String> {
+    async fn deploy(
+        &self,
+        stage: &StageAddress,
+        _revision: u64,
+        definition: &[u8],
+    ) -> Result<Share, String> {
         let on = String::from_utf8_lossy(definition);
         let out: Address = "queue:totals".parse().map_err(|_| "no address")?;
         let key = "header:key".parse().map_err(|_| "no key")?;
@@ -62,7 +69,7 @@ impl Deployer for Adders {
             .workers(2)
             .output("out", out);
         let code = native("adder", "1", |_| Adder);
-        let deployed = self.runtime.deploy_shared(spec, code).await;
+        let deployed = self.runtime.deploy_shared(spec, code, None).await;
         deployed.map_err(|error| error.to_string())?;
         Ok(Share {
             count: SHARES,
@@ -232,12 +239,17 @@ async fn nodes_share_a_stage_and_hand_over_when_one_joins_and_one_is_drained() {
         is_spread(&held(&[&first, &second]))
     })
     .await;
-    first.agent.set_state(NodeState::Draining);
+    let name = Name::new(first.name).unwrap();
+    let drained = |order: &mut Order| {
+        order.state = NodeState::Draining;
+        order.stop = true;
+    };
+    second.agent.order(&name, drained).await.unwrap();
     sending_until(&mut cluster, "the second has all", || {
         held(&[&second, &first]) == [SHARES, 0]
     })
     .await;
-    assert_eq!(first.agent.ended().await, Ended::Drained);
+    assert_eq!(first.agent.ended().await, Ended::Stopped);
     cluster.check().await;
     let turns = |node: &Node| node.runtime.flows()[0].stages[0].turns;
     assert!(turns(&first) > 0 && turns(&second) > 0);
@@ -297,4 +309,43 @@ async fn places_that_are_named_count_and_a_name_that_is_taken_ends_the_older() {
         heard.iter().any(|member| member.last.node == "second")
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_paused_keeps_its_share_and_goes_on_later() {
+    let mut cluster = Cluster::new();
+    cluster.define(0, "").await;
+    let (first, second) = (cluster.node("first"), cluster.node("second"));
+    until("both share", || is_spread(&held(&[&first, &second]))).await;
+    let name = Name::new(second.name).unwrap();
+    let turns = |node: &Node| node.runtime.flows()[0].stages[0].turns;
+    let state = |node: &Node| {
+        let heard = node.agent.nodes();
+        let second = heard.iter().find(|member| member.last.node == "second");
+        second.map(|member| member.last.state)
+    };
+    let pause = |order: &mut Order| order.state = NodeState::Paused;
+    first.agent.order(&name, pause).await.unwrap();
+    until("it pauses", || state(&first) == Some(NodeState::Paused)).await;
+    let before = (turns(&first), turns(&second));
+    cluster.send_round().await;
+    until("the other one works", || turns(&first) > before.0).await;
+    let with_labels = |order: &mut Order| {
+        order.labels = Some([("zone".to_owned(), "a".to_owned())].into());
+        order.prefetch = Some(1);
+    };
+    first.agent.order(&name, with_labels).await.unwrap();
+    until("its labels are heard", || {
+        let heard = first.agent.nodes();
+        heard
+            .iter()
+            .any(|member| member.last.labels.contains_key("zone"))
+    })
+    .await;
+    assert_eq!(turns(&second), before.1, "it worked although it was paused");
+    assert!(is_spread(&held(&[&first, &second])));
+    let resume = |order: &mut Order| order.state = NodeState::Running;
+    second.agent.order(&name, resume).await.unwrap();
+    cluster.check().await;
+    assert!(turns(&second) > before.1);
 }

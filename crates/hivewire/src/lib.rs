@@ -25,6 +25,7 @@
 //! `listeners`); it puts them together and shows them.
 
 mod client;
+pub mod cluster;
 pub mod commands;
 pub mod config;
 mod data_folder;
@@ -32,6 +33,7 @@ pub mod deploy;
 mod docs;
 pub mod exit;
 mod http;
+mod load;
 mod logging;
 mod metrics;
 mod node;

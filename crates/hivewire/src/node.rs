@@ -8,14 +8,17 @@ use std::time::{Duration, Instant};
 use broker::{Broker, SystemClock};
 use bus::Bus;
 use bus::engines::EmbeddedBus;
+use control::Ended;
 use journal::{DiskStorage, JournalFailed, Recovery};
 use kernel::metrics::Registry;
+use kernel::{Clock, Name};
 use listeners::{Address, Bound, ListenError, Listeners, check_bind};
 use runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::cluster::{self, NodeError};
 use crate::config::{Config, HttpSettings, WorkerSettings};
 use crate::data_folder::{self, DataError};
 use crate::deploy::{Deployments, StoreError};
@@ -51,6 +54,9 @@ pub enum StartError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// It cannot be a node among several.
+    #[error(transparent)]
+    Node(#[from] NodeError),
     /// Components cannot run here.
     #[error("{0}: see `workers.components` in docs/reference/configuration.md")]
     Components(#[from] wasm::HostError),
@@ -67,15 +73,28 @@ pub enum StartError {
 
 /// A running node.
 pub struct Node {
-    broker: Arc<Broker>,
-    listeners: Listeners,
+    engine: Engine,
+    listeners: Option<Listeners>,
     http: Option<HttpServer>,
     app: Arc<App>,
     bound: Vec<Bound>,
-    recovery: Recovery,
     deployments: Arc<Deployments>,
     stop: watch::Sender<bool>,
-    tidying: JoinHandle<()>,
+    tidying: Option<JoinHandle<()>>,
+}
+
+/// What carries the messages of a node.
+struct Engine {
+    bus: Arc<dyn Bus>,
+    own: Option<OwnBroker>,
+    /// Keeps the data folder, where no broker does.
+    _folder: Option<DiskStorage>,
+}
+
+/// The broker in this process.
+struct OwnBroker {
+    broker: Arc<Broker>,
+    recovery: Recovery,
 }
 
 impl Node {
@@ -98,42 +117,62 @@ impl Node {
             let connections_max = config.http.connections_max;
             HttpServer::serve(listener, app.clone(), connections_max, stopped.clone())
         });
-        let (broker, recovery) = start_broker(&config, storage).await?;
-        let deployments = match start_deployments(&config, &broker).await {
+        let name = config.node.checked_name()?;
+        let labels = config.node.checked_labels()?;
+        let engine = match &name {
+            Some(name) if !config.node.bus.is_empty() => {
+                join_engine(&config, name, storage).await?
+            }
+            _ => start_engine(&config, storage).await?,
+        };
+        let deployments = match start_deployments(&config, &engine, name.clone()).await {
             Ok(deployments) => deployments,
             Err(error) => {
-                close_after_failure(&broker).await;
+                close_after_failure(&engine).await;
                 return Err(error);
             }
         };
-        let listeners = match listeners::start(broker.clone(), config.listeners).await {
+        let listening = match &engine.own {
+            Some(own) => listeners::start(own.broker.clone(), config.listeners)
+                .await
+                .map(Some),
+            None => Ok(None),
+        };
+        let listeners = match listening {
             Ok(listeners) => listeners,
             Err(error) => {
                 stop_workers(&deployments, Duration::ZERO).await;
-                close_after_failure(&broker).await;
+                close_after_failure(&engine).await;
                 return Err(error.into());
             }
         };
-        let bound = all_bound(address, &listeners);
+        if let Some(name) = name {
+            deployments.join(control::NodeSettings {
+                name,
+                labels,
+                rules: control::Rules::default(),
+            });
+        }
+        let bound = all_bound(address, listeners.as_ref());
         let rates = Arc::new(Rates::default());
+        let broker = engine.own.as_ref().map(|own| own.broker.clone());
         let running = Arc::new(Running {
             broker: broker.clone(),
             bound: bound.clone(),
             rates: rates.clone(),
-            registry: registry(&broker, &listeners, &app, &deployments),
+            registry: registry(broker.as_ref(), listeners.as_ref(), &app, &deployments),
             deployments: deployments.clone(),
         });
         if app.running.set(running).is_err() {
             unreachable!("a node is started once");
         }
-        let tidying = tokio::spawn(tidy(broker.clone(), rates, stopped));
+        let tidying = broker.map(|broker| tokio::spawn(tidy(broker, rates, stopped)));
         Ok(Self {
-            broker,
+            engine,
             listeners,
             http,
             app,
             bound,
-            recovery,
             deployments,
             stop,
             tidying,
@@ -150,14 +189,23 @@ impl Node {
         &self.app.token
     }
 
-    /// What was found in the journal.
-    pub fn recovery(&self) -> &Recovery {
-        &self.recovery
+    /// What was found in the journal, if there is a broker in this process.
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.engine.own.as_ref().map(|own| &own.recovery)
     }
 
-    /// The broker, for those who embed a node.
-    pub fn broker(&self) -> &Arc<Broker> {
-        &self.broker
+    /// The broker in this process, for those who embed a node; none on a bus that others share.
+    pub fn broker(&self) -> Option<&Arc<Broker>> {
+        self.engine.own.as_ref().map(|own| &own.broker)
+    }
+
+    /// Waits until the node has to end by itself: it was told to stop, or another one has its name.
+    /// Alone it never does.
+    pub async fn ended(&self) -> Ended {
+        match self.deployments.agent() {
+            Some(agent) => agent.ended().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// The runtime, for those who embed a node: stages of native code are deployed here.
@@ -173,17 +221,33 @@ impl Node {
     /// Stops accepting, lets sessions and turns end for at most `patience`, and closes the journal.
     pub async fn drain(self, patience: Duration) -> Result<(), JournalFailed> {
         self.stop.send_replace(true);
+        // Who has the broker need not hand over: without it nobody could go on.
+        if self.engine.own.is_none()
+            && let Some(agent) = self.deployments.agent()
+        {
+            agent.leave(patience).await;
+        }
         let http = async {
             if let Some(http) = self.http {
                 http.drain(patience).await;
             }
         };
         let workers = stop_workers(&self.deployments, patience);
-        tokio::join!(self.listeners.drain(patience), http, workers);
-        if let Err(error) = self.tidying.await {
+        let listeners = async {
+            if let Some(listeners) = self.listeners {
+                listeners.drain(patience).await;
+            }
+        };
+        tokio::join!(listeners, http, workers);
+        if let Some(tidying) = self.tidying
+            && let Err(error) = tidying.await
+        {
             tracing::error!(%error, "housekeeping broke off");
         }
-        close_journal(self.broker).await
+        match self.engine.own {
+            Some(own) => close_journal(own.broker).await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -210,42 +274,64 @@ fn new_app(
 }
 
 /// Reading the journal back can take a while, and HTTP must answer meanwhile.
-async fn start_broker(
-    config: &Config,
-    storage: DiskStorage,
-) -> Result<(Arc<Broker>, Recovery), StartError> {
+async fn start_engine(config: &Config, storage: DiskStorage) -> Result<Engine, StartError> {
     let (options, settings) = (config.journal.clone(), config.broker.clone());
     let started = tokio::task::spawn_blocking(move || {
         Broker::start(Arc::new(storage), options, settings, Arc::new(SystemClock))
     });
-    started.await?.map_err(|source| StartError::Broker {
+    let (broker, recovery) = started.await?.map_err(|source| StartError::Broker {
         folder: config.data.clone(),
         source,
+    })?;
+    Ok(Engine {
+        bus: Arc::new(EmbeddedBus::new(broker.clone())),
+        own: Some(OwnBroker { broker, recovery }),
+        _folder: None,
+    })
+}
+
+/// The bus that the nodes share, once it serves.
+async fn join_engine(
+    config: &Config,
+    name: &Name,
+    folder: DiskStorage,
+) -> Result<Engine, StartError> {
+    let bus = cluster::connect(&config.node, name)?;
+    cluster::reach(&*bus).await?;
+    Ok(Engine {
+        bus,
+        own: None,
+        _folder: Some(folder),
     })
 }
 
 /// What was deployed before runs again when this returns.
 async fn start_deployments(
     config: &Config,
-    broker: &Arc<Broker>,
+    engine: &Engine,
+    node: Option<Name>,
 ) -> Result<Arc<Deployments>, StartError> {
     let WorkerSettings {
         runtime,
         components,
-        limits,
+        limits: _,
     } = config.workers.clone();
     // Setting up room for instances takes a while.
     let host = tokio::task::spawn_blocking(move || wasm::Host::new(components)).await??;
-    let bus: Arc<dyn Bus> = Arc::new(EmbeddedBus::new(broker.clone()));
-    let runtime = Runtime::start(bus.clone(), runtime, broker.clock().clone());
+    let bus = engine.bus.clone();
+    let clock: Arc<dyn Clock> = match &engine.own {
+        Some(own) => own.broker.clock().clone(),
+        None => Arc::new(SystemClock),
+    };
+    let runtime = Runtime::start(bus.clone(), runtime, clock.clone());
     let starting = Deployments::start(
         runtime.clone(),
         host,
         bus,
         &config.data,
         config.deploy.clone(),
-        limits,
-        broker.clock().clone(),
+        clock,
+        node,
     );
     match starting.await {
         Ok(deployments) => Ok(deployments),
@@ -263,8 +349,10 @@ async fn stop_workers(deployments: &Deployments, patience: Duration) {
 }
 
 /// If something cannot start, the journal that was opened is closed in good order.
-async fn close_after_failure(broker: &Arc<Broker>) {
-    if let Err(failed) = close_journal(broker.clone()).await {
+async fn close_after_failure(engine: &Engine) {
+    if let Some(own) = &engine.own
+        && let Err(failed) = close_journal(own.broker.clone()).await
+    {
         tracing::warn!(error = %failed, "the journal was not closed in good order");
     }
 }
@@ -277,28 +365,31 @@ async fn close_journal(broker: Arc<Broker>) -> Result<(), JournalFailed> {
     })
 }
 
-fn all_bound(http: Option<SocketAddr>, listeners: &Listeners) -> Vec<Bound> {
+fn all_bound(http: Option<SocketAddr>, listeners: Option<&Listeners>) -> Vec<Bound> {
     let http = http.map(|address| Bound {
         protocol: "http",
         transport: "tcp",
         address,
     });
-    http.into_iter()
-        .chain(listeners.bound().iter().cloned())
-        .collect()
+    let listening = listeners.into_iter().flat_map(Listeners::bound);
+    http.into_iter().chain(listening.cloned()).collect()
 }
 
 fn registry(
-    broker: &Arc<Broker>,
-    listeners: &Listeners,
+    broker: Option<&Arc<Broker>>,
+    listeners: Option<&Listeners>,
     app: &App,
     deployments: &Arc<Deployments>,
 ) -> Registry {
     let mut registry = Registry::with_prefix("hivewire");
-    broker.register(&mut registry);
-    listeners.register(&mut registry);
+    if let Some(broker) = broker {
+        broker.register(&mut registry);
+        registry.register_collector(Box::new(BrokerCollector(broker.clone())));
+    }
+    if let Some(listeners) = listeners {
+        listeners.register(&mut registry);
+    }
     app.counters.register(&mut registry);
-    registry.register_collector(Box::new(BrokerCollector(broker.clone())));
     registry.register_collector(Box::new(StageCollector(deployments.runtime().clone())));
     registry
 }

@@ -71,12 +71,13 @@ impl Runtime {
         self.deploy_with(spec, code, None, false).await
     }
 
-    /// Deploys a stage of which other nodes have parts too. Nothing of it runs here before it is
-    /// [taken](Runtime::take).
+    /// Deploys a stage of which other nodes have parts too, perhaps with a router of one's own.
+    /// Nothing of it runs here before it is [taken](Runtime::take).
     pub async fn deploy_shared(
         &self,
         spec: StageSpec,
         code: Arc<dyn Code>,
+        router: Option<Arc<dyn Router>>,
     ) -> Result<Deployed, DeployError> {
         if spec.delivery == Delivery::Memory {
             let reason = format!(
@@ -85,7 +86,7 @@ impl Runtime {
             );
             return Err(DeployError::Spec { reason });
         }
-        self.deploy_with(spec, code, None, true).await
+        self.deploy_with(spec, code, router, true).await
     }
 
     /// Deploys a stage with a router of one's own.
@@ -165,6 +166,13 @@ impl Runtime {
     async fn rebuild(&self, stage: &Arc<Stage>, plan: Plan) -> Result<(), DeployError> {
         let address = stage.address.clone();
         let version = stage.version();
+        if stage.is_shared() && !stage.fits(&plan.spec) {
+            let reason = format!(
+                "several nodes share {address}, so its kind and delivery cannot change while it runs: stop it first, or deploy under another name"
+            );
+            return Err(DeployError::Spec { reason });
+        }
+        let held = stage.held();
         let old = Plan {
             number: version.number,
             spec: version.spec.clone(),
@@ -181,6 +189,7 @@ impl Runtime {
         match stage {
             Ok(stage) => {
                 self.shared.add_stage(address, stage.clone());
+                self.retake(&stage, held).await;
                 let refused = stage.dispatch_all(left).await;
                 stage.bury(refused).await;
             }
@@ -192,10 +201,54 @@ impl Runtime {
         outcome
     }
 
+    /// What a stage had before it was built anew belongs to it again.
+    async fn retake(&self, stage: &Arc<Stage>, held: Vec<Part>) {
+        let timeout = Duration::from_millis(self.shared.settings.commit_timeout_ms);
+        for part in held {
+            if let Err(error) = stage.take(part, timeout).await {
+                tracing::warn!(stage = %stage.address, ?part, %error, "a part was lost on the way to a new version; it is taken again");
+                self.shared.note_lost(&stage.address, part);
+            }
+        }
+    }
+
     /// All parts of a stage, in an order that never changes.
     pub fn parts(&self, stage: &StageAddress) -> Vec<Part> {
         let stage = self.shared.stage(stage);
         stage.map_or_else(Vec::new, |stage| stage.parts())
+    }
+
+    /// The places in the list of [parts](Runtime::parts) that belong to a worker.
+    pub fn parts_of(&self, stage: &StageAddress, worker: u32) -> Vec<u32> {
+        let stage = self.shared.stage(stage);
+        stage.map_or_else(Vec::new, |stage| stage.parts_of(worker))
+    }
+
+    /// Pulls no more messages for any stage. What was pulled before is worked off; all else waits
+    /// in its queue.
+    pub async fn pause(&self) {
+        self.shared.set_paused(true);
+        for stage in self.shared.stages() {
+            stage.pause().await;
+        }
+    }
+
+    /// Pulls again after a pause.
+    pub async fn resume(&self) {
+        self.shared.set_paused(false);
+        for stage in self.shared.stages() {
+            stage.go_on().await;
+        }
+    }
+
+    /// From now on so many messages of one queue may be on their way through workers.
+    pub fn set_prefetch(&self, messages_max: u32) {
+        if self.shared.prefetch_max() != messages_max {
+            self.shared.set_prefetch_max(messages_max);
+            for stage in self.shared.stages() {
+                stage.resubscribe();
+            }
+        }
     }
 
     /// Takes a part of a shared stage and gives its epoch: from now on nobody else can commit in it.

@@ -14,6 +14,9 @@ pub struct Settings {
     pub send_timeout_ms: u64,
     /// How long a commit may take before it is in doubt.
     pub commit_timeout_ms: u64,
+    /// How many messages of one queue may be on their way through workers. On a bus that several
+    /// nodes share, fewer make shares more even and more make each node faster.
+    pub prefetch_max: u32,
     /// How many workers of a stage of components get an instance before a message comes.
     pub eager_workers_max: u32,
 }
@@ -25,6 +28,7 @@ impl Default for Settings {
             turn_threads_max: 256,
             send_timeout_ms: 10_000,
             commit_timeout_ms: 30_000,
+            prefetch_max: 65_536,
             eager_workers_max: 256,
         }
     }

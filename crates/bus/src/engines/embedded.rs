@@ -118,6 +118,7 @@ impl Bus for EmbeddedBus {
             commit: Given::Yes,
             order_after_retry: Given::Yes,
             counts_lost_subscribers: Given::Yes,
+            in_turn: Given::Yes,
             reconnects: Given::No("it is in the same process: there is no connection to lose"),
         }
     }

@@ -61,6 +61,7 @@ pub enum Needs {
     Commit,
     OrderAfterRetry,
     CountsLostSubscribers,
+    InTurn,
     Network,
     Restart,
     CommitAndRestart,
@@ -122,6 +123,7 @@ impl Guarantee {
             Needs::Commit => given(capabilities.commit),
             Needs::OrderAfterRetry => given(capabilities.order_after_retry),
             Needs::CountsLostSubscribers => given(capabilities.counts_lost_subscribers),
+            Needs::InTurn => given(capabilities.in_turn),
             Needs::Network if fixture.network().is_some() => None,
             Needs::Network => {
                 connection().or(Some(Outcome::NotHere("asked over the slow network")))

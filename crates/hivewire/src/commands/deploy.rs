@@ -55,6 +55,20 @@ pub(super) struct Deploy {
     /// Send the file to the node, which then does not watch it: what happens anyway when the node is on another machine
     #[arg(long)]
     upload: bool,
+    /// The nodes that share it; one that is named twice gets twice as much
+    #[arg(
+        long,
+        value_name = "NODE[,NODE…]",
+        value_delimiter = ',',
+        conflicts_with = "spread"
+    )]
+    on: Vec<String>,
+    /// All nodes share it, whatever was named before
+    #[arg(long)]
+    spread: bool,
+    /// What was named for a node that is dead waits for it, instead of going elsewhere
+    #[arg(long)]
+    strict: bool,
 }
 
 fn parse_delivery(text: &str) -> Result<Delivery, String> {
@@ -118,6 +132,9 @@ impl Deploy {
             None => None,
         };
         given("router", router);
+        given("on", (!self.on.is_empty()).then(|| json!(self.on)));
+        given("spread", self.spread.then(|| true.into()));
+        given("strict", self.strict.then(|| true.into()));
         if !self.grants.is_empty() {
             given("grants", Some(json!(self.grants)));
         }

@@ -7,8 +7,11 @@ mod dead;
 mod deploy;
 mod history;
 mod internal_docs;
+mod join;
 mod logs;
 mod new;
+mod node_flags;
+mod nodes;
 mod output;
 mod ps;
 mod publish;
@@ -97,6 +100,8 @@ impl Global {
 enum Command {
     /// Start a node
     Up(up::Up),
+    /// Make this process a node among others that share a bus and their work
+    Join(join::Join),
     /// Publish messages: arguments, a file, or standard input
     Pub(publish::Publish),
     /// Take messages off a queue, or listen to a topic, and print them
@@ -123,6 +128,16 @@ enum Command {
     Stop(stop::Stop),
     /// Start the workers of a stage again, with their state or without it
     Restart(stop::Restart),
+    /// Give a stage another number of workers
+    Scale(nodes::Scale),
+    /// Show the nodes that share the work
+    Nodes(nodes::Nodes),
+    /// Move a flow, a stage or a worker to another node
+    Move(nodes::Move),
+    /// Let a node give everything away to the others
+    Drain(nodes::Drain),
+    /// Pause, resume, stop or change a node
+    Node(nodes::Node),
     /// Show what happened to stages: versions, rollbacks and why
     History(history::History),
     /// Measure throughput and latency of a node that runs
@@ -138,6 +153,7 @@ impl Command {
     fn run(&self, global: &Global) -> anyhow::Result<Exit> {
         match self {
             Self::Up(command) => command.run(global),
+            Self::Join(command) => command.run(global),
             Self::Pub(command) => command.run(global),
             Self::Sub(command) => command.run(global),
             Self::Queues(command) => command.run(global),
@@ -151,6 +167,11 @@ impl Command {
             Self::Logs(command) => command.run(global),
             Self::Stop(command) => command.run(global),
             Self::Restart(command) => command.run(global),
+            Self::Scale(command) => command.run(global),
+            Self::Nodes(command) => command.run(global),
+            Self::Move(command) => command.run(global),
+            Self::Drain(command) => command.run(global),
+            Self::Node(command) => command.run(global),
             Self::History(command) => command.run(global),
             Self::Bench(command) => command.run(global),
             Self::Completions(command) => command.run(),
@@ -160,7 +181,7 @@ impl Command {
 
     fn default_log(&self) -> &'static str {
         match self {
-            Self::Up(_) => "info",
+            Self::Up(_) | Self::Join(_) => "info",
             _ => "warn",
         }
     }

@@ -168,8 +168,13 @@ fn details(stage: &Value) -> String {
         let text = value.as_str()?;
         Some(format!("{title}: {}", printable(text, 1_000)))
     };
+    let nodes = stage["nodes"].as_object().map(|nodes| {
+        let parts = nodes.iter().map(|(node, parts)| format!("{node} {parts}"));
+        format!("parts on nodes: {}", parts.collect::<Vec<_>>().join(", "))
+    });
     let lines = [
         source,
+        nodes,
         said("router", &deployment["router_source"]),
         said("does not run", &deployment["failure"]),
         said("the source cannot be read", &deployment["trouble"]),

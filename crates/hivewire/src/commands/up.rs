@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use control::Ended;
 use listeners::Address;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -13,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use super::Global;
+use super::node_flags::NodeFlags;
 use super::output::{json_line, line};
 use crate::config::{Config, Overrides};
 use crate::exit::Exit;
@@ -23,7 +25,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a start that was interrupted may take to come to where it can be stopped.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub(super) struct Up {
     /// The configuration [default: ./hivewire.toml if it is there]
     #[arg(long, value_name = "FILE")]
@@ -40,6 +42,8 @@ pub(super) struct Up {
     /// Allow addresses that other machines can reach, although nothing is encrypted
     #[arg(long)]
     allow_remote: bool,
+    #[command(flatten)]
+    node: NodeFlags,
 }
 
 impl Up {
@@ -50,6 +54,8 @@ impl Up {
             stomp: self.stomp,
             gamq: self.gamq,
             allow_remote: self.allow_remote,
+            node: self.node.settings(),
+            prefetch: self.node.prefetch,
         };
         let config = Config::load(self.config.as_deref(), &overrides)?;
         if config.journal.sync == journal::Sync::Off {
@@ -57,12 +63,17 @@ impl Up {
                 "SYNCING IS OFF: loss of power loses messages that were acknowledged. This is for tests only"
             );
         }
-        let runtime = Runtime::new().context("cannot start the runtime")?;
-        let exit = runtime.block_on(serve(config, global.json));
-        // After a second signal nothing is waited for.
-        runtime.shutdown_background();
-        exit
+        serve_until_signal(config, global.json)
     }
+}
+
+/// Runs a node until a signal comes, or until it has to end by itself.
+pub(super) fn serve_until_signal(config: Config, json: bool) -> anyhow::Result<Exit> {
+    let runtime = Runtime::new().context("cannot start the runtime")?;
+    let exit = runtime.block_on(serve(config, json));
+    // After a second signal nothing is waited for.
+    runtime.shutdown_background();
+    exit
 }
 
 async fn serve(config: Config, json: bool) -> anyhow::Result<Exit> {
@@ -74,9 +85,20 @@ async fn serve(config: Config, json: bool) -> anyhow::Result<Exit> {
     };
     log_recovery(&node);
     announce(&node, json)?;
-    signals.next().await;
-    tracing::info!("draining; a second signal ends at once");
-    drain(node, signals).await
+    let ended = tokio::select! {
+        () = signals.next() => None,
+        ended = node.ended() => Some(ended),
+    };
+    match ended {
+        None | Some(Ended::Stopped) => {
+            tracing::info!("draining; a second signal ends at once");
+            drain(node, signals).await
+        }
+        // What it holds belongs to the other one: everything here is refused from now on.
+        Some(Ended::NameTaken) => anyhow::bail!(
+            "another node with the name of this one has started, so this one ends: give each node a name of its own with --name"
+        ),
+    }
 }
 
 /// A start cannot be cut off at any point, but soon comes to its end; and whatever the journal
@@ -152,7 +174,9 @@ fn announce(node: &Node, as_json: bool) -> anyhow::Result<()> {
 }
 
 fn log_recovery(node: &Node) {
-    let recovery = node.recovery();
+    let Some(recovery) = node.recovery() else {
+        return;
+    };
     if let Some(torn) = &recovery.torn_tail {
         tracing::warn!(
             file = torn.file,

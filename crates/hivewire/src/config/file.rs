@@ -7,6 +7,7 @@ use listeners::{Address, GamqSettings, StompSettings, User};
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, keys};
+use crate::cluster::NodeSettings;
 use crate::deploy::DeploySettings;
 
 /// Everything that may stand in the file. What does not stand there has its default.
@@ -21,6 +22,8 @@ pub struct ConfigFile {
     pub connections_max: usize,
     /// Who may connect. As long as nobody stands here, anyone on this machine may.
     pub users: Vec<User>,
+    /// What makes this one node among several.
+    pub node: NodeSettings,
     /// How HTTP is served.
     pub http: HttpSettings,
     /// How STOMP is spoken.
@@ -51,6 +54,7 @@ impl Default for ConfigFile {
             allow_remote,
             connections_max,
             users,
+            node: NodeSettings::default(),
             http: HttpSettings::default(),
             stomp,
             gamq,

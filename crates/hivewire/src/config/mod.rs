@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use listeners::Address;
 
+use crate::cluster::NodeSettings;
 use crate::deploy::DeploySettings;
 
 pub use self::file::{ConfigFile, HttpSettings, JournalSettings, SyncSetting, WorkerSettings};
@@ -81,6 +82,10 @@ pub struct Overrides {
     pub gamq: Option<Address>,
     /// Allows addresses other than loopback, for all listeners.
     pub allow_remote: bool,
+    /// What makes this one node among several.
+    pub node: NodeSettings,
+    /// How many messages of one queue may be on their way.
+    pub prefetch: Option<u32>,
 }
 
 /// What the program goes by.
@@ -88,6 +93,8 @@ pub struct Overrides {
 pub struct Config {
     /// The data folder.
     pub data: PathBuf,
+    /// What makes this one node among several.
+    pub node: NodeSettings,
     /// How HTTP is served.
     pub http: HttpSettings,
     /// How the message protocols are served.
@@ -133,6 +140,7 @@ impl Config {
             allow_remote,
             connections_max,
             users,
+            mut node,
             mut http,
             mut stomp,
             mut gamq,
@@ -145,12 +153,17 @@ impl Config {
         http.allow_remote |= overrides.allow_remote;
         stomp.address = overrides.stomp.unwrap_or(stomp.address);
         gamq.address = overrides.gamq.unwrap_or(gamq.address);
+        node.apply(&overrides.node);
+        let prefetch_max = &mut workers.runtime.prefetch_max;
+        *prefetch_max = overrides.prefetch.unwrap_or(*prefetch_max);
         let data = overrides.data.clone().unwrap_or(data);
         let cache = workers.components.cache_folder.take();
         workers.components.cache_folder = Some(cache.unwrap_or_else(|| data.join("cache")));
+        deploy.instance_limits = workers.limits.clone();
         deploy.component_bytes_max = workers.components.component_bytes_max as u64;
         Self {
             data,
+            node,
             http,
             listeners: listeners::Settings {
                 stomp,
@@ -211,6 +224,9 @@ mod tests {
             name = "hive2"
             password = "honey"
             node = true
+            [node]
+            name = "a"
+            labels = ["zone=1"]
             [http]
             address = "off"
             hosts = ["hive.example"]
@@ -238,6 +254,8 @@ mod tests {
             allow_private_sources = true
         "#;
         let config = Config::resolve(parse(text).unwrap(), &Overrides::default());
+        assert_eq!(config.node.name.as_deref(), Some("a"));
+        assert_eq!(config.node.labels, ["zone=1"]);
         assert_eq!(config.http.address, Address::Off);
         assert_eq!(config.http.hosts, ["hive.example"]);
         assert!(config.listeners.allow_remote);

@@ -6,21 +6,25 @@ use async_trait::async_trait;
 use kernel::StageAddress;
 use runtime::{HistoryEvent, RouterKind, StageKind, StageSpec};
 
+use super::sharing::{Places, Restarts, Sharing};
 use super::slot::{Numbers, Part, Slot};
 use super::source::{self, Component, Source};
 use super::store::{Origin, Previous, Record, Refused};
 use super::watch::{self, OnChange, Seen};
-use super::{DeployError, DeployRequest, DeployedStage, Deployments, Given, RouterRequest};
+use super::{
+    ControlError, DeployError, DeployRequest, DeployedStage, Deployments, Given, RouterRequest,
+};
 
 /// A component and where it came from.
-type Obtained = (Component, Source);
+pub(super) type Obtained = (Component, Source);
 
 /// All that a stage is to run.
-struct Plan {
-    spec: StageSpec,
-    component: Obtained,
-    router: Option<Obtained>,
-    watch: bool,
+pub(super) struct Plan {
+    pub spec: StageSpec,
+    pub component: Obtained,
+    pub router: Option<Obtained>,
+    pub watch: bool,
+    pub places: Places,
 }
 
 impl Deployments {
@@ -76,7 +80,15 @@ impl Deployments {
     }
 
     async fn plan(&self, slot: &Slot, request: &DeployRequest) -> Result<Plan, DeployError> {
-        let was = slot.state.lock().record.clone();
+        let was = match &self.sharing {
+            Some(sharing) => sharing.definition(&request.stage).await?.1,
+            None if request.names_places() => {
+                return Err(DeployError::Request(ControlError::Alone.to_string()));
+            }
+            None => slot.state.lock().record.clone(),
+        };
+        let places = was.as_ref().map(|was| was.places.clone());
+        let places = request.places(places.unwrap_or_default())?;
         let usual = || {
             let mut spec = StageSpec::new(request.stage.clone());
             spec.instance_limits = self.instance_limits.clone();
@@ -97,6 +109,7 @@ impl Deployments {
             component: self.obtain(&request.source).await?,
             router,
             watch: request.watch.unwrap_or(true),
+            places,
         })
     }
 
@@ -112,7 +125,7 @@ impl Deployments {
     }
 
     /// A component that was deployed before, from where it was kept.
-    async fn obtain_again(&self, origin: &Origin) -> Result<Obtained, DeployError> {
+    pub(super) async fn obtain_again(&self, origin: &Origin) -> Result<Obtained, DeployError> {
         let mut component = self.store.load_component(&origin.digest).await?;
         component.etag.clone_from(&origin.etag);
         Ok((component, origin.source.clone()))
@@ -120,6 +133,9 @@ impl Deployments {
 
     /// Checks, keeps and runs it, and remembers that for the next start.
     async fn put_in_place(&self, slot: &Slot, plan: Plan) -> Result<DeployedStage, DeployError> {
+        if let Some(sharing) = &self.sharing {
+            return self.define(sharing, slot, plan).await;
+        }
         let stage = plan.spec.address.clone();
         let digest = plan.component.0.digest.clone();
         // Before the runtime has its first version, so that this one is not counted twice.
@@ -179,6 +195,7 @@ impl Deployments {
                 None => None,
             },
             watch,
+            places: Places::default(),
         };
         let stage = plan.spec.address.clone();
         let last = self.histories.lock().last_version(&stage);
@@ -194,7 +211,7 @@ impl Deployments {
     }
 
     /// Notes that a version did not fit. What the runtime refuses it notes itself.
-    async fn refused(&self, stage: &StageAddress, digest: String, error: &DeployError) {
+    pub(super) async fn refused(&self, stage: &StageAddress, digest: String, error: &DeployError) {
         tracing::warn!(%stage, digest, %error, "a version was refused");
         match error {
             DeployError::Stage(_) => self.look_at_history().await,
@@ -237,7 +254,7 @@ impl Deployments {
             record.version = previous.version;
             record.clone()
         };
-        if let Err(error) = self.store.put(&record).await {
+        if let Err(error) = self.keep_record(version, &record).await {
             tracing::error!(%stage, %error, "the next start of the node will try a version that failed");
         }
     }
@@ -247,7 +264,12 @@ impl Deployments {
         let mut state = slot.state.lock();
         let generation = state.watches.renew();
         state.troubles = Default::default();
-        let Some(record) = state.record.clone().filter(|record| record.watch) else {
+        let is_watched_here = |record: &Record| {
+            let is_here =
+                |sharing: &Sharing| record.watcher.as_deref() == Some(sharing.node.as_str());
+            record.watch && self.sharing.as_ref().is_none_or(is_here)
+        };
+        let Some(record) = state.record.clone().filter(is_watched_here) else {
             return;
         };
         let Refused { component, router } = record.refused;
@@ -333,11 +355,36 @@ impl Deployments {
             component,
             router,
             watch: record.watch,
+            places: record.places.clone(),
         };
         let deployed = self.put_in_place(slot, plan).await?;
         let (stage, version) = (&record.spec.address, deployed.version);
         tracing::info!(%stage, version, "the source of a stage changed, and so did the stage");
         Ok(())
+    }
+
+    /// The same code with another number of workers.
+    pub(super) async fn put_scaled(
+        &self,
+        slot: &Slot,
+        record: &Record,
+        workers: u32,
+    ) -> Result<u32, DeployError> {
+        let mut spec = record.spec.clone();
+        spec.workers = workers;
+        let plan = Plan {
+            spec,
+            component: self.obtain_again(&record.component).await?,
+            router: match &record.router {
+                Some(router) => Some(self.obtain_again(router).await?),
+                None => None,
+            },
+            watch: record.watch,
+            places: Places::default(),
+        };
+        let deployed = self.put_in_place(slot, plan).await?;
+        self.start_watching(&record.spec.address, slot);
+        Ok(deployed.version)
     }
 
     /// So that the next start of the node does not try it again.
@@ -353,14 +400,14 @@ impl Deployments {
             }
             record.clone()
         };
-        if let Err(store) = self.store.put(&record).await {
+        if let Err(store) = self.keep_record(record.version, &record).await {
             tracing::warn!(%error, %store, "that a version was refused could not be stored");
         }
     }
 }
 
 impl Plan {
-    fn record(self, version: u32, was: Option<Record>) -> Record {
+    pub(super) fn record(self, version: u32, was: Option<Record>) -> Record {
         let origin = |(component, source): Obtained| Origin {
             source,
             digest: component.digest,
@@ -381,6 +428,9 @@ impl Plan {
                 })
             }),
             refused: Refused::default(),
+            places: self.places,
+            watcher: None,
+            restarts: Restarts::default(),
         }
     }
 }

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use kernel::{Name, StageAddress, WorkerAddress};
 use runtime::{HistoryEvent, StopTarget};
 
+use super::sharing::Restarts;
 use super::slot::Slot;
+use super::store::Record;
 use super::{ControlError, Deployments, UnknownStage};
 
 impl Deployments {
     /// Stops a flow with all its stages, for good. Messages that wait stay in their queues.
     pub async fn stop_flow(&self, flow: &Name) -> Result<(), ControlError> {
         let stages: Vec<StageAddress> = self
-            .addresses()
+            .known_addresses()
+            .await?
             .into_iter()
             .filter(|stage| stage.flow() == flow)
             .collect();
@@ -31,7 +34,25 @@ impl Deployments {
         tokio::spawn(async move { this.stop_in_order(&stage).await }).await?
     }
 
+    /// All stages: of this node, or of all nodes that share them.
+    async fn known_addresses(&self) -> Result<Vec<StageAddress>, ControlError> {
+        let Some(sharing) = &self.sharing else {
+            return Ok(self.addresses());
+        };
+        let records = sharing.definitions().await?;
+        let shared = records.into_iter().map(|record| record.spec.address);
+        let mut all: Vec<_> = shared.chain(self.addresses()).collect();
+        all.sort();
+        all.dedup();
+        Ok(all)
+    }
+
     async fn stop_in_order(&self, stage: &StageAddress) -> Result<(), ControlError> {
+        if let Some(sharing) = &self.sharing
+            && sharing.definition(stage).await?.1.is_some()
+        {
+            return self.stop_shared(sharing, stage).await;
+        }
         let slot = self.find_slot(stage);
         let _order = match &slot {
             Some(slot) => Some(slot.order.lock().await),
@@ -95,6 +116,20 @@ impl Deployments {
         worker: Option<u32>,
         reset: bool,
     ) -> Result<(), ControlError> {
+        if let Some(sharing) = &self.sharing
+            && sharing.definition(stage).await?.1.is_some()
+        {
+            let again = |record: &mut Record| {
+                let restarts = &mut record.restarts;
+                *restarts = Restarts {
+                    count: restarts.count + 1,
+                    worker,
+                    reset,
+                };
+            };
+            self.change_shared(stage, again).await?;
+            return Ok(());
+        }
         let slot = self.find_slot(stage);
         let _order = match &slot {
             Some(slot) => Some(slot.order.lock().await),
@@ -110,6 +145,33 @@ impl Deployments {
         self.runtime.restart(stage, worker, reset).await?;
         self.look_at_history().await;
         Ok(())
+    }
+
+    /// Gives a stage another number of workers, while messages flow. Gives the version.
+    pub async fn scale(&self, stage: &StageAddress, workers: u32) -> Result<u32, ControlError> {
+        let (this, stage) = (self.this(), stage.clone());
+        tokio::spawn(async move { this.scale_in_order(&stage, workers).await }).await?
+    }
+
+    async fn scale_in_order(
+        &self,
+        stage: &StageAddress,
+        workers: u32,
+    ) -> Result<u32, ControlError> {
+        if self.sharing.is_some() {
+            let scaled = self.change_shared(stage, |record| {
+                record.spec.workers = workers;
+                record.version += 1;
+                // Parts that were moved by hand may be no more.
+                record.places.moved.clear();
+            });
+            return Ok(scaled.await?.version);
+        }
+        let slot = self.find_slot(stage).ok_or_else(|| self.unknown(stage))?;
+        let _order = slot.order.lock().await;
+        let record = slot.state.lock().record.clone();
+        let record = record.ok_or_else(|| self.unknown(stage))?;
+        Ok(self.put_scaled(&slot, &record, workers).await?)
     }
 
     /// Tries once more what could not be loaded at the start of the node.

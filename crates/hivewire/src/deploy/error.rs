@@ -1,6 +1,6 @@
 //! Why something could not be deployed, stopped or started again.
 
-use kernel::StageAddress;
+use kernel::{StageAddress, WorkerAddress};
 use wasm::LoadError;
 
 use super::source::SourceError;
@@ -27,6 +27,20 @@ pub enum DeployError {
     /// It could not be kept for the next start.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// It is stored, but this node has not come to it.
+    #[error(
+        "it is stored and all nodes will come to it, but this one has not within {seconds} s: see its log"
+    )]
+    Late {
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// This node could not apply it, so it was taken back.
+    #[error("{reason}; what was there before goes on")]
+    Taken {
+        /// What went wrong.
+        reason: String,
+    },
     /// Something panicked, which is a bug.
     #[error("the deployment broke off: {0}")]
     Broken(#[from] tokio::task::JoinError),
@@ -42,6 +56,8 @@ impl DeployError {
             Self::Router(_) => "router",
             Self::Stage(_) => "stage",
             Self::Store(_) => "store",
+            Self::Late { .. } => "late",
+            Self::Taken { .. } => "stage",
             Self::Broken(_) => "broken",
         }
     }
@@ -56,6 +72,28 @@ pub enum ControlError {
     /// The runtime says no.
     #[error(transparent)]
     Runtime(#[from] runtime::StopError),
+    /// Nodes are named, and this one stands alone.
+    #[error(
+        "this node stands alone: start it with --node NAME, or join others with `hivewire join`"
+    )]
+    Alone,
+    /// A node that nobody has heard of.
+    #[error("no node {node} was heard of{}", known_nodes(.known))]
+    UnknownNode {
+        /// Its name.
+        node: String,
+        /// Those that were.
+        known: Vec<String>,
+    },
+    /// A worker that there is not.
+    #[error("there is no worker {worker}, or nothing belongs to it")]
+    UnknownWorker {
+        /// Its address.
+        worker: WorkerAddress,
+    },
+    /// The bus says no.
+    #[error("the bus that the nodes share does not serve: {0}")]
+    Bus(#[from] bus::BusError),
     /// It could not be loaded again.
     #[error(transparent)]
     Deploy(#[from] DeployError),
@@ -65,6 +103,13 @@ pub enum ControlError {
     /// Something panicked, which is a bug.
     #[error("it broke off: {0}")]
     Broken(#[from] tokio::task::JoinError),
+}
+
+fn known_nodes(known: &[String]) -> String {
+    match known.is_empty() {
+        true => ": nobody was heard yet".to_owned(),
+        false => format!(": there are {}", known.join(", ")),
+    }
 }
 
 /// A name that nothing has, and the one that was perhaps meant.

@@ -11,6 +11,8 @@ mod history;
 mod notices;
 mod request;
 mod settings;
+mod shared;
+mod sharing;
 mod slot;
 mod source;
 mod store;
@@ -38,6 +40,9 @@ use self::history::{GONE_KEPT_FOR, Histories, added};
 use self::notices::Notices;
 pub use self::request::{DeployRequest, Given, RouterRequest};
 pub use self::settings::DeploySettings;
+pub use self::shared::{MoveTarget, state_name};
+pub use self::sharing::Places;
+use self::sharing::Sharing;
 use self::slot::{Numbers, Slot};
 pub use self::source::{Source, SourceError};
 pub use self::store::StoreError;
@@ -53,6 +58,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(600);
 pub struct Deployments {
     me: Weak<Self>,
     runtime: Arc<Runtime>,
+    bus: Arc<dyn Bus>,
+    /// What it shares with other nodes, if it does.
+    sharing: Option<Sharing>,
     loader: Loader,
     store: Store,
     fetcher: Fetcher,
@@ -82,27 +90,30 @@ pub struct DeployedStage {
 
 impl Deployments {
     /// Takes over what was deployed before, and starts it. What cannot be loaded is shown as failed
-    /// and stops nothing else.
+    /// and stops nothing else. A node with a name is one among several: it gets what they share once
+    /// it has [joined](Self::join) them.
     pub async fn start(
         runtime: Arc<Runtime>,
         host: Arc<wasm::Host>,
         bus: Arc<dyn Bus>,
         data: &Path,
         settings: DeploySettings,
-        instance_limits: InstanceLimits,
         clock: Arc<dyn Clock>,
+        node: Option<Name>,
     ) -> Result<Arc<Self>, StoreError> {
-        let store = Store::open(bus, data).await?;
+        let store = Store::open(bus.clone(), data, node.as_ref()).await?;
         let found = store.read().await?;
         let deployments = Arc::new_cyclic(|me| Self {
             me: me.clone(),
             runtime,
+            sharing: node.map(|node| Sharing::new(bus.clone(), node)),
+            bus,
             loader: Loader::new(host),
             store,
+            instance_limits: settings.instance_limits.clone(),
             fetcher: Fetcher::new(settings),
             notices: Arc::default(),
             clock,
-            instance_limits,
             slots: Mutex::default(),
             numbers: Mutex::default(),
             histories: Mutex::default(),
@@ -212,6 +223,12 @@ impl Deployments {
         }
         for slot in not_running.values() {
             shown.extend(StageShown::not_loaded(&slot.state.lock()));
+        }
+        if let Some(agent) = self.agent() {
+            let nodes = agent.nodes();
+            for stage in shown.iter_mut().filter(|stage| stage.deployment.is_some()) {
+                stage.nodes = Some(views::parts_by_node(&nodes, stage));
+            }
         }
         views::flows(shown)
     }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use kernel::worker::{InstanceLimits, TurnLimits};
-use kernel::{Address, Grant, StageAddress};
+use kernel::{Address, Grant, Name, StageAddress};
 use runtime::{
     Delivery, HandOverRule, Intake, KeyRule, RouterKind, StageKind, StageSpec, SupervisionRule,
 };
 use serde::Deserialize;
 
 use super::DeployError;
+use super::sharing::Places;
 use super::source::Source;
 
 /// How a component that was uploaded before is named.
@@ -51,6 +52,13 @@ pub struct DeployRequest {
     pub intake: Option<Intake>,
     /// How a new version proves itself.
     pub hand_over: Option<HandOverRule>,
+    /// The nodes that it runs on; one that is there twice gets twice as much.
+    pub on: Option<Vec<String>>,
+    /// All nodes share it, whatever was named before.
+    #[serde(default)]
+    pub spread: bool,
+    /// What was named for a node that is dead waits for it, instead of going elsewhere.
+    pub strict: Option<bool>,
 }
 
 /// A component, as a request names it.
@@ -118,6 +126,36 @@ impl DeployRequest {
         replace(&mut spec.intake, self.intake.clone());
         replace(&mut spec.hand_over, self.hand_over.clone());
         Ok(spec)
+    }
+
+    /// Where it is to run, if several nodes share it.
+    pub(super) fn places(&self, was: Places) -> Result<Places, DeployError> {
+        let mut places = was;
+        if self.spread {
+            if self.on.is_some() {
+                return Err(DeployError::Request(
+                    "a stage runs on the nodes that are named or is spread over all, not both"
+                        .to_owned(),
+                ));
+            }
+            places = Places::default();
+        }
+        if let Some(on) = &self.on {
+            for node in on {
+                Name::new(node).map_err(|error| {
+                    DeployError::Request(format!("{node:?} is no name of a node: {error}"))
+                })?;
+            }
+            places.on.clone_from(on);
+            places.moved.clear();
+        }
+        replace(&mut places.strict, self.strict);
+        Ok(places)
+    }
+
+    /// Whether it says anything about nodes.
+    pub(super) fn names_places(&self) -> bool {
+        self.on.is_some() || self.spread || self.strict.is_some()
     }
 
     fn kind(&self) -> Result<Option<StageKind>, DeployError> {

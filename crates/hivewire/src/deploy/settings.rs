@@ -1,5 +1,6 @@
 //! What the user can set about deployments.
 
+use kernel::worker::InstanceLimits;
 use serde::{Deserialize, Serialize};
 
 /// How components are fetched and watched.
@@ -11,6 +12,10 @@ pub struct DeploySettings {
     /// How large a component may be. What `workers.components` says is taken.
     #[serde(skip)]
     pub component_bytes_max: u64,
+    /// What one instance may use up, if its deployment says nothing about it. What
+    /// `workers.limits` says is taken.
+    #[serde(skip)]
+    pub instance_limits: InstanceLimits,
     /// How long one fetch may take.
     pub fetch_seconds_max: u64,
     /// How often a URI is looked at.
@@ -22,6 +27,7 @@ impl Default for DeploySettings {
         Self {
             allow_private_sources: false,
             component_bytes_max: 64 << 20,
+            instance_limits: InstanceLimits::default(),
             fetch_seconds_max: 60,
             watch_interval_ms: 5_000,
         }

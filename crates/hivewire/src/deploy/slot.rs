@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
+use super::sharing::Applied;
 use super::store::Record;
 
 /// A stage and who works on it.
@@ -10,6 +11,8 @@ use super::store::Record;
 pub(super) struct Slot {
     /// One change after another.
     pub order: tokio::sync::Mutex<()>,
+    /// What this node has applied, if several share the stage.
+    pub applied: tokio::sync::watch::Sender<Applied>,
     pub state: Mutex<SlotState>,
 }
 
@@ -30,7 +33,7 @@ pub(super) struct SlotState {
 /// one each time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
-    offset: u32,
+    offset: i64,
     /// What the first one is called, if it is what ran before the restart.
     first: Option<u32>,
 }
@@ -39,7 +42,15 @@ impl Numbers {
     /// The numbers go on after this one.
     pub fn after(last: u32) -> Self {
         Self {
-            offset: last,
+            offset: last.into(),
+            first: None,
+        }
+    }
+
+    /// The version that the runtime numbers so is called this.
+    pub fn called(version: u32, shown: u32) -> Self {
+        Self {
+            offset: i64::from(shown) - i64::from(version),
             first: None,
         }
     }
@@ -47,7 +58,7 @@ impl Numbers {
     /// The first is the one that ran before, and the next goes on after the last.
     pub fn restored(version: u32, last: u32) -> Self {
         Self {
-            offset: last.max(version).saturating_sub(1),
+            offset: i64::from(last.max(version)) - 1,
             first: Some(version),
         }
     }
@@ -56,7 +67,7 @@ impl Numbers {
     pub fn shown(self, version: u32) -> u32 {
         match self.first {
             Some(first) if version == 1 => first,
-            _ => version.saturating_add(self.offset),
+            _ => u32::try_from(i64::from(version) + self.offset).unwrap_or_default(),
         }
     }
 }
@@ -111,5 +122,6 @@ mod tests {
         assert_eq!([1, 2, 3].map(|n| restored.shown(n)), [4, 6, 7]);
         let restored = Numbers::restored(4, 4);
         assert_eq!([1, 2, 3].map(|n| restored.shown(n)), [4, 5, 6]);
+        assert_eq!([5, 6].map(|n| Numbers::called(5, 2).shown(n)), [2, 3]);
     }
 }

@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use super::components::{Components, ComponentsError};
+use super::sharing::{Places, Restarts};
 use super::source::{Component, Source};
 
-/// The bucket of the records.
+/// The bucket of the records. A node among several has one of its own.
 const BUCKET: &str = "hivewire.deployments";
 const STAGE_PREFIX: &str = "stage/";
 const HISTORY_PREFIX: &str = "history/";
@@ -36,6 +37,28 @@ pub enum StoreError {
     /// A step of it panicked, which is a bug.
     #[error("storing broke off: {0}")]
     Broken(#[from] tokio::task::JoinError),
+    /// Others change the same thing all the time.
+    #[error("somebody else changed {stage} at the same time: look at it, and try again")]
+    Changed {
+        /// The stage.
+        stage: StageAddress,
+    },
+    /// A definition that this version does not understand.
+    #[error(
+        "the definition of {stage} cannot be read here ({reason}): bring all nodes to the same version of Hivewire"
+    )]
+    Definition {
+        /// The stage.
+        stage: StageAddress,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A component that no node has put into the store.
+    #[error("the component {digest} is not in the store that the nodes share: deploy it again")]
+    NotShared {
+        /// Its digest.
+        digest: String,
+    },
 }
 
 /// What is deployed as a stage.
@@ -56,6 +79,15 @@ pub(super) struct Record {
     /// Digests of components that were tried last and did not fit.
     #[serde(default)]
     pub refused: Refused,
+    /// Where it runs, if several nodes share it.
+    #[serde(default)]
+    pub places: Places,
+    /// The node that watches the sources, if several share the stage.
+    #[serde(default)]
+    pub watcher: Option<String>,
+    /// How its workers were started again by hand, if several nodes share them.
+    #[serde(default)]
+    pub restarts: Restarts,
 }
 
 /// What ran before.
@@ -84,7 +116,7 @@ pub(super) struct Origin {
 
 impl Record {
     /// The digests of all components that it may need.
-    fn digests(&self) -> impl Iterator<Item = &String> {
+    pub fn digests(&self) -> impl Iterator<Item = &String> {
         let previous = self.previous.iter();
         let previous = previous.flat_map(|p| std::iter::once(&p.component).chain(&p.router));
         let all = std::iter::once(&self.component)
@@ -112,8 +144,18 @@ pub(super) struct Store {
 
 impl Store {
     /// The records of this data folder. The first write takes them over from whoever had them before.
-    pub async fn open(bus: Arc<dyn Bus>, data: &Path) -> Result<Self, StoreError> {
-        let bucket = Name::new(BUCKET).expect("it is a name");
+    pub async fn open(
+        bus: Arc<dyn Bus>,
+        data: &Path,
+        node: Option<&Name>,
+    ) -> Result<Self, StoreError> {
+        let bucket = match node {
+            Some(node) => Name::new(&format!("{BUCKET}.{node}")),
+            None => Name::new(BUCKET),
+        };
+        let bucket = bucket.map_err(|error| BusError::Refused {
+            reason: error.to_string(),
+        })?;
         let data = data.to_path_buf();
         let components = tokio::task::spawn_blocking(move || Components::open(&data)).await??;
         Ok(Self {
@@ -264,6 +306,9 @@ mod tests {
             version: 7,
             previous: None,
             refused: Refused::default(),
+            places: Places::default(),
+            watcher: None,
+            restarts: Restarts::default(),
         }
     }
 
@@ -274,7 +319,7 @@ mod tests {
         let clock = Arc::new(SystemClock);
         let started = Broker::start(storage, Options::default(), Settings::default(), clock);
         let bus: Arc<dyn Bus> = Arc::new(EmbeddedBus::new(started.unwrap().0));
-        let first = Store::open(bus.clone(), data.path()).await.unwrap();
+        let first = Store::open(bus.clone(), data.path(), None).await.unwrap();
         for number in 0..2 * SCAN_PAIRS {
             first
                 .put(&record(&format!("flow/s{number}")))
@@ -282,7 +327,7 @@ mod tests {
                 .unwrap();
         }
         first.remove(&"flow/s7".parse().unwrap()).await.unwrap();
-        let second = Store::open(bus, data.path()).await.unwrap();
+        let second = Store::open(bus, data.path(), None).await.unwrap();
         let found = second.read().await.unwrap();
         assert_eq!(found.records.len(), 2 * SCAN_PAIRS - 1);
         assert!(found.records.contains(&record("flow/s8")));

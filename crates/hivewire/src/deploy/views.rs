@@ -1,10 +1,14 @@
 //! Stages as people see them: what the runtime says, and where the code came from.
 
+use std::collections::BTreeMap;
+
+use control::Member;
 use kernel::StageAddress;
 use kernel::worker::CodeInfo;
 use runtime::{FlowView, StageState, StageView};
 use serde::Serialize;
 
+use super::sharing::Places;
 use super::slot::{Numbers, SlotState};
 use super::store::Record;
 
@@ -25,6 +29,8 @@ pub struct StageShown {
     pub stage: StageView,
     /// Where its code came from; nothing if it is linked in.
     pub deployment: Option<DeploymentShown>,
+    /// How many parts of it each node has, if several share it.
+    pub nodes: Option<BTreeMap<String, u32>>,
 }
 
 /// Where the code of a stage came from.
@@ -42,6 +48,8 @@ pub struct DeploymentShown {
     pub trouble: Option<String>,
     /// The digest of the last version that did not fit, as long as no other came.
     pub refused_digest: Option<String>,
+    /// Where it runs, if several nodes share it.
+    pub places: Places,
 }
 
 impl DeploymentShown {
@@ -60,6 +68,7 @@ impl DeploymentShown {
                 .as_ref()
                 .or(refused.router.as_ref())
                 .cloned(),
+            places: record.places.clone(),
         }
     }
 }
@@ -79,6 +88,7 @@ impl StageShown {
         Self {
             stage,
             deployment: deployed.map(|(record, state)| DeploymentShown::of(record, state)),
+            nodes: None,
         }
     }
 
@@ -113,6 +123,7 @@ impl StageShown {
         Some(Self {
             stage,
             deployment: Some(DeploymentShown::of(record, state)),
+            nodes: None,
         })
     }
 
@@ -136,6 +147,16 @@ pub(super) fn flows(mut stages: Vec<StageShown>) -> Vec<FlowShown> {
         }
     }
     flows
+}
+
+/// How many parts of a stage each node has, as they say.
+pub(super) fn parts_by_node(nodes: &[Member], stage: &StageShown) -> BTreeMap<String, u32> {
+    let address = stage.address().to_string();
+    let parts = nodes.iter().filter_map(|member| {
+        let beat = member.last.stages.get(&address)?;
+        Some((member.last.node.clone(), beat.holds.count()))
+    });
+    parts.collect()
 }
 
 /// All stages of flows.

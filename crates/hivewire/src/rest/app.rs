@@ -66,7 +66,8 @@ pub(crate) struct App {
 
 /// What is there once all listeners are ready.
 pub(crate) struct Running {
-    pub broker: Arc<Broker>,
+    /// The broker in this process, if there is one.
+    pub broker: Option<Arc<Broker>>,
     pub bound: Vec<Bound>,
     pub rates: Arc<Rates>,
     pub registry: Registry,
@@ -76,6 +77,15 @@ pub(crate) struct Running {
 impl Running {
     pub fn runtime(&self) -> &Runtime {
         self.deployments.runtime()
+    }
+
+    /// The broker in this process. A node on a bus that others share has none.
+    pub fn broker(&self) -> Result<&Arc<Broker>, Problem> {
+        self.broker.as_ref().ok_or_else(|| {
+            Problem::conflict(
+                "this node has no broker of its own: its queues and topics are those of the bus that it joined, so ask there",
+            )
+        })
     }
 }
 

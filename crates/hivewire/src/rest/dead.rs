@@ -60,7 +60,7 @@ pub(super) async fn list(
         )));
     }
     let filter = filter(query.from.as_deref(), query.id)?;
-    let broker = running.broker.clone();
+    let broker = running.broker()?.clone();
     let letters = blocking(move || match limit {
         0 => Vec::new(),
         limit => broker.dead_letters(&filter, limit),
@@ -76,7 +76,7 @@ pub(super) async fn replay(
     body: Body,
 ) -> Result<Json<Value>, Problem> {
     let filter = order(&app, &headers, body).await?;
-    let broker = &running.broker;
+    let broker = running.broker()?;
     let end = Instant::now() + REPLAY_TIMEOUT;
     let mut replayed = 0;
     loop {
@@ -113,7 +113,7 @@ pub(super) async fn purge(
     body: Body,
 ) -> Result<Json<Value>, Problem> {
     let filter = order(&app, &headers, body).await?;
-    let broker = running.broker.clone();
+    let broker = running.broker()?.clone();
     let purged = blocking(move || broker.purge_dead(&filter)).await?;
     Ok(Json(json!({ "purged": purged })))
 }

@@ -62,7 +62,9 @@ impl From<DeployError> for Problem {
             | DeployError::Component(_)
             | DeployError::Router(_)
             | DeployError::Stage(_) => Self::not_deployed(check, detail),
-            DeployError::Store(_) => Self::not_ready(detail),
+            DeployError::Taken { .. } => Self::not_deployed(check, detail),
+            DeployError::Store(StoreError::Changed { .. }) => Self::conflict(detail),
+            DeployError::Store(_) | DeployError::Late { .. } => Self::not_ready(detail),
             DeployError::Broken(_) => Self::internal(detail),
         }
     }

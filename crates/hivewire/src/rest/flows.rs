@@ -125,6 +125,25 @@ pub(super) async fn restart(
     Ok(Json(json!({ "restarted": stage, "reset": query.reset })))
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScaleQuery {
+    workers: u32,
+}
+
+pub(super) async fn scale(
+    Node(running): Node,
+    path: StagePath,
+    query: Result<Query<ScaleQuery>, QueryRejection>,
+) -> Result<Json<Value>, Problem> {
+    let stage = stage_of(path)?;
+    let Query(ScaleQuery { workers }) = query.map_err(bad_query)?;
+    let version = running.deployments.scale(&stage, workers).await?;
+    Ok(Json(
+        json!({ "stage": stage, "workers": workers, "version": version }),
+    ))
+}
+
 pub(super) async fn history(Node(running): Node) -> Json<Value> {
     Json(json!({ "history": running.deployments.history(None).await }))
 }
@@ -154,7 +173,11 @@ impl From<ControlError> for Problem {
         match error {
             ControlError::Unknown(unknown) => unknown.into(),
             ControlError::Deploy(error) => error.into(),
-            ControlError::Runtime(_) => Self::conflict(detail),
+            ControlError::UnknownNode { .. } | ControlError::UnknownWorker { .. } => {
+                Self::not_found(detail)
+            }
+            ControlError::Runtime(_) | ControlError::Alone => Self::conflict(detail),
+            ControlError::Bus(_) => Self::not_ready(detail),
             ControlError::Store(_) => Self::not_ready(detail),
             ControlError::Broken(_) => Self::internal(detail),
         }

@@ -22,15 +22,22 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> (StatusCode, Json<Value
     if app.is_draining() {
         return unavailable("draining");
     }
-    let journal = journal_state(&running.broker).await;
-    if running.broker.journal().failure().is_some() {
-        return unavailable("failed");
-    }
-    let body = json!({
+    let mut body = json!({
         "status": "ready",
         "version": version,
-        "journal": journal,
         "uptime_seconds": app.started.elapsed().as_secs(),
     });
+    if let Some(broker) = &running.broker {
+        if broker.journal().failure().is_some() {
+            return unavailable("failed");
+        }
+        body["journal"] = journal_state(broker).await.into();
+    }
+    if let Some(agent) = running.deployments.agent() {
+        if agent.is_cut_off() {
+            return unavailable("cut off");
+        }
+        body["node"] = agent.name().as_str().into();
+    }
     (StatusCode::OK, Json(body))
 }

@@ -72,7 +72,7 @@ async fn publish(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Problem> {
-    let broker = &running.broker;
+    let broker = running.broker()?;
     let bytes = body::read(app, &headers, body, body::REQUEST_BYTES_MAX).await?;
     let mut batch = if body::is_json(&headers) {
         batch_of(&bytes)?
@@ -252,7 +252,7 @@ pub(super) async fn peek(
             "limit is at most {PEEK_MESSAGES_MAX}"
         )));
     }
-    let queue = running.broker.find_queue(name.as_str());
+    let queue = running.broker()?.find_queue(name.as_str());
     let queue = queue.ok_or_else(|| missing(&name))?;
     // What waits on disk is read from there.
     let entries = tokio::task::spawn_blocking(move || peek_some(&queue, limit)).await;

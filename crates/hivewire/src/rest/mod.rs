@@ -11,6 +11,7 @@ mod logs;
 mod messages;
 mod metrics;
 mod node;
+mod nodes;
 mod page;
 mod problem;
 mod queues;
@@ -88,6 +89,10 @@ pub const ROUTES: &[Route] = &[
     route("DELETE", "/api/v1/flows/{flow}/{stage}/workers/{worker}", "stops one worker", || delete(flows::stop_worker)),
     route("GET", "/api/v1/flows/{flow}/{stage}/history", "what happened to a stage: versions, rollbacks, failures", || get(flows::stage_history)),
     route("GET", "/api/v1/flows/{flow}/{stage}/logs", "what its workers wrote, one line of JSON each", || get(logs::show)),
+    route("POST", "/api/v1/flows/{flow}/{stage}/scale", "gives a stage another number of workers", || post(flows::scale)),
+    route("GET", "/api/v1/nodes", "all nodes that share the work, and what they have of it", || get(nodes::list)),
+    route("POST", "/api/v1/nodes/{node}", "tells a node what to be: running, paused, draining, its labels, its prefetch", || post(nodes::change)),
+    route("POST", "/api/v1/moves", "moves a flow, a stage or a worker to a node", || post(nodes::relocate)),
     route("GET", "/api/v1/history", "what happened to all stages", || get(flows::history)),
     route("POST", "/api/v1/messages/{address}", "sends to a stage, a worker, a queue or a topic", || post(sending::send)),
     route("POST", "/api/v1/asks/{address}", "asks a stage or a worker and answers with its reply", || post(sending::ask)),

@@ -23,14 +23,19 @@ pub(super) async fn show(State(app): State<Arc<App>>, Node(running): Node) -> Js
             })
         })
         .collect();
+    let (memory_bytes, journal) = match &running.broker {
+        Some(broker) => (Some(broker.memory_bytes()), journal(broker).await),
+        None => (None, Value::Null),
+    };
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "process_id": std::process::id(),
         "uptime_seconds": app.started.elapsed().as_secs(),
         "data": app.data.display().to_string(),
         "listeners": listeners,
-        "memory_bytes": running.broker.memory_bytes(),
-        "journal": journal(&running.broker).await,
+        "node": running.deployments.agent().map(|agent| agent.name().to_string()),
+        "memory_bytes": memory_bytes,
+        "journal": journal,
     }))
 }
 

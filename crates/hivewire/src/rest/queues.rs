@@ -4,21 +4,22 @@ use axum::Json;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use broker::{DEAD_LETTERS, QueueStats};
-use kernel::{Destination, Name};
+use kernel::{Destination, Name, Timestamp};
 use serde_json::{Value, json};
 
 use super::app::{Node, Running};
 use super::problem::Problem;
 use super::views::name_of;
 
-pub(super) async fn list(Node(running): Node) -> Json<Value> {
-    let queues: Vec<Value> = running
-        .broker
+pub(super) async fn list(Node(running): Node) -> Result<Json<Value>, Problem> {
+    let broker = running.broker()?;
+    let now = broker.clock().now();
+    let queues: Vec<Value> = broker
         .queues()
         .iter()
-        .map(|(name, stats)| view(&running, name, stats))
+        .map(|(name, stats)| view(&running, name, stats, now))
         .collect();
-    Json(json!({ "queues": queues }))
+    Ok(Json(json!({ "queues": queues })))
 }
 
 pub(super) async fn show(
@@ -26,9 +27,11 @@ pub(super) async fn show(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, Problem> {
     let name = name_of(path)?;
-    let queue = running.broker.find_queue(name.as_str());
+    let broker = running.broker()?;
+    let queue = broker.find_queue(name.as_str());
     let queue = queue.ok_or_else(|| missing(&name))?;
-    Ok(Json(view(&running, &name, &queue.stats())))
+    let now = broker.clock().now();
+    Ok(Json(view(&running, &name, &queue.stats(), now)))
 }
 
 pub(super) async fn close(
@@ -41,7 +44,7 @@ pub(super) async fn close(
             "the dead letters cannot be closed: use POST /api/v1/dead/purge",
         ));
     }
-    let queue = running.broker.find_queue(name.as_str());
+    let queue = running.broker()?.find_queue(name.as_str());
     let queue = queue.ok_or_else(|| missing(&name))?;
     let closed = tokio::task::spawn_blocking(move || queue.close()).await;
     let removed = closed.map_err(|error| Problem::internal(error.to_string()))?;
@@ -54,9 +57,8 @@ pub(super) fn missing(name: &Name) -> Problem {
     ))
 }
 
-fn view(running: &Running, name: &Name, stats: &QueueStats) -> Value {
+fn view(running: &Running, name: &Name, stats: &QueueStats, now: Timestamp) -> Value {
     let rates = running.rates.of(&Destination::Queue(name.clone()));
-    let now = running.broker.clock().now();
     let oldest_age_ms = stats
         .oldest
         .map(|oldest| now.since(oldest).as_millis() as u64);

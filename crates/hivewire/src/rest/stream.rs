@@ -65,7 +65,7 @@ fn start(
 ) -> Result<Response, Problem> {
     let Query(query) = query.map_err(bad_query)?;
     let channel = running
-        .broker
+        .broker()?
         .channel(&destination)
         .map_err(|error| Problem::full(error.to_string()))?;
     let outbox = Arc::new(Outbox::default());

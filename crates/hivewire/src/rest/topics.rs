@@ -11,14 +11,14 @@ use super::app::{Node, Running};
 use super::problem::Problem;
 use super::views::name_of;
 
-pub(super) async fn list(Node(running): Node) -> Json<Value> {
+pub(super) async fn list(Node(running): Node) -> Result<Json<Value>, Problem> {
     let topics: Vec<Value> = running
-        .broker
+        .broker()?
         .topics()
         .iter()
         .map(|(name, stats)| view(&running, name, stats))
         .collect();
-    Json(json!({ "topics": topics }))
+    Ok(Json(json!({ "topics": topics })))
 }
 
 pub(super) async fn show(
@@ -26,7 +26,7 @@ pub(super) async fn show(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, Problem> {
     let name = name_of(path)?;
-    match running.broker.find_topic(name.as_str()) {
+    match running.broker()?.find_topic(name.as_str()) {
         Some(topic) => Ok(Json(view(&running, &name, &topic.stats()))),
         None => Err(Problem::not_found(format!(
             "there is no topic {name}: it is made by the first message or subscriber"

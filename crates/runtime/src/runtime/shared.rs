@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bus::Bus;
@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     tickets: AtomicU64,
     stage_ids: AtomicU64,
     stopping: AtomicBool,
+    paused: AtomicBool,
+    prefetch_max: AtomicU32,
     started: Instant,
 }
 
@@ -73,6 +75,8 @@ impl Shared {
             tickets: AtomicU64::new(clock.now().as_micros()),
             stage_ids: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
+            prefetch_max: AtomicU32::new(settings.prefetch_max.max(1)),
             started: Instant::now(),
             bus,
             settings,
@@ -168,6 +172,22 @@ impl Shared {
 
     pub fn begin_stopping(&self) {
         self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::SeqCst)
+    }
+
+    pub fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Ordering::SeqCst);
+    }
+
+    pub fn prefetch_max(&self) -> u32 {
+        self.prefetch_max.load(Ordering::Relaxed)
+    }
+
+    pub fn set_prefetch_max(&self, messages: u32) {
+        self.prefetch_max.store(messages.max(1), Ordering::Relaxed);
     }
 
     /// A stage could not help itself. After how long it may try again; none if it may not.

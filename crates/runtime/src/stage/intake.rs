@@ -24,8 +24,6 @@ const LOOK: Duration = Duration::from_secs(5);
 const CALL: Duration = Duration::from_secs(10);
 /// How long to wait after an error of the bus.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How many messages of one queue may be on their way through workers.
-const CREDIT_MAX: u32 = 65_536;
 /// How many messages are taken at once.
 const BATCH_MAX: u32 = 4_096;
 /// How many workers get a queue of their own from the beginning, so that clients can address them.
@@ -73,7 +71,14 @@ enum Sink {
 impl Stage {
     /// Starts pulling from all queues of the stage.
     pub fn start_intakes(self: &Arc<Self>) {
-        self.intakes.pulling.lock().stopped = false;
+        {
+            // Whoever pauses sets the mark first, so that one of both sees the other.
+            let mut pulling = self.intakes.pulling.lock();
+            pulling.stopped = self.runtime.is_paused();
+            if pulling.stopped {
+                return;
+            }
+        }
         let queue = self.address.queue();
         if self.is_keyed() {
             if !self.is_memory() {
@@ -103,6 +108,35 @@ impl Stage {
                 self.listen_for(cell);
             }
         }
+    }
+
+    /// Declares all queues of a shared stage, also those that other nodes pull: whoever sends there
+    /// has to know how they are.
+    pub(super) async fn declare_queues(&self) -> Result<(), bus::BusError> {
+        let own = self.address.queue();
+        let takes_turns = self.is_keyed() || self.is_routed();
+        self.declare(&own, takes_turns).await?;
+        let others: Vec<Name> = match self.is_keyed() {
+            true => (0..BUCKETS).map(|b| self.address.bucket(b)).collect(),
+            false if !self.is_routed() && self.workers_count() > OWN_QUEUES_MAX => Vec::new(),
+            false => self.cells().iter().map(|c| c.address().queue()).collect(),
+        };
+        for queue in others {
+            self.declare(&queue, true).await?;
+        }
+        Ok(())
+    }
+
+    /// Declares a queue of this stage.
+    async fn declare(&self, queue: &Name, takes_turns: bool) -> Result<(), bus::BusError> {
+        let settings = QueueSettings {
+            durable: self.delivery == Delivery::Durable,
+            // Whoever had it before gives back what it has not committed, and only then the next
+            // one goes on: so the order holds, also if somebody learns late that it lost its part.
+            in_turn: self.is_shared() && takes_turns,
+            ..QueueSettings::default()
+        };
+        self.runtime.bus.declare(queue, &settings, CALL).await
     }
 
     /// Sees to it that the queue of this worker alone is pulled.
@@ -138,6 +172,20 @@ impl Stage {
         }
         for (queue, task) in tasks {
             task.end(&queue).await;
+        }
+    }
+
+    /// Pulls nothing until it is told to go on. What was pulled before is worked off.
+    pub async fn pause(self: &Arc<Self>) {
+        let _changing = self.changing.lock().await;
+        self.stop_intakes().await;
+    }
+
+    /// Pulls again after a pause.
+    pub async fn go_on(self: &Arc<Self>) {
+        let _changing = self.changing.lock().await;
+        if !self.is_stopping() {
+            self.start_intakes();
         }
     }
 
@@ -202,14 +250,8 @@ impl Puller {
 
     async fn subscribe(&self) -> Result<Arc<dyn Subscription>, bus::BusError> {
         let bus = &self.stage.runtime.bus;
-        let settings = QueueSettings {
-            durable: self.stage.delivery == Delivery::Durable,
-            // Whoever had it before gives back what it has not committed, and only then the next
-            // one goes on: so the order holds, also if somebody learns late that it lost its part.
-            in_turn: self.stage.is_shared() && !matches!(self.sink, Sink::Pool),
-            ..QueueSettings::default()
-        };
-        bus.declare(&self.queue, &settings, CALL).await?;
+        let takes_turns = !matches!(self.sink, Sink::Pool);
+        self.stage.declare(&self.queue, takes_turns).await?;
         let from = Destination::Queue(self.queue.clone());
         let per_worker = self.stage.mailbox_messages_max().saturating_mul(2);
         let workers = match self.sink {
@@ -218,7 +260,8 @@ impl Puller {
         };
         let credit = per_worker
             .saturating_mul(workers)
-            .clamp(BATCH_MAX, CREDIT_MAX);
+            .max(BATCH_MAX)
+            .min(self.stage.runtime.prefetch_max());
         let subscription = bus.subscribe(&from, credit, CALL).await?;
         Ok(Arc::from(subscription))
     }

@@ -46,6 +46,10 @@ impl Stage {
             Self::empty(runtime, Arc::new(version), router, shares)
         });
         stage.fill();
+        if stage.is_shared() {
+            let declared = stage.declare_queues().await;
+            declared.map_err(DeployError::Bus)?;
+        }
         if stage.is_shared() && !stage.is_keyed() {
             // Their parts are taken one by one.
             stage.put_aside();

@@ -210,6 +210,11 @@ impl Stage {
             .collect();
         self.cells.write().extend(added.iter().cloned());
         for cell in &added {
+            if self.is_shared() && !self.is_keyed() {
+                // It does nothing before its part is taken.
+                cell.put_aside();
+                continue;
+            }
             drop(cell.ask(Control::Start));
             if self.is_routed() {
                 self.listen_for(cell);

@@ -86,6 +86,26 @@ impl Stage {
         self.kind.parts(self.workers_count())
     }
 
+    /// The parts that this node has of a shared stage.
+    pub fn held(&self) -> Vec<Part> {
+        let shares = self.shares.iter();
+        let mut held: Vec<Part> = shares.flat_map(Shares::list).collect();
+        held.sort();
+        held
+    }
+
+    /// The places among all parts that belong to a worker.
+    pub fn parts_of(&self, worker: u32) -> Vec<u32> {
+        let belongs = |part: &Part| match part {
+            Part::Bucket(bucket) => self.table.read().owner(*bucket) == worker,
+            Part::Worker(number) => *number == worker,
+            Part::Entrance | Part::Owner => false,
+        };
+        let numbered = (0..).zip(self.parts());
+        let own = numbered.filter(|(_, part)| belongs(part));
+        own.map(|(place, _)| place).collect()
+    }
+
     /// Whether this node has this part.
     pub fn holds(&self, part: Part) -> bool {
         self.shares.as_ref().is_none_or(|shares| shares.holds(part))

@@ -20,7 +20,7 @@ fn node(rig: &Rig) -> Arc<Runtime> {
 
 async fn deploy(node: &Runtime) {
     let spec = keyed(Delivery::Durable).workers(2);
-    node.deploy_shared(spec, adder()).await.unwrap();
+    node.deploy_shared(spec, adder(), None).await.unwrap();
 }
 
 async fn take_all(node: &Runtime) {
@@ -115,7 +115,7 @@ async fn stages_in_memory_and_whole_stages_are_not_shared() {
     let rig = Rig::new();
     let first = node(&rig);
     let refused = first
-        .deploy_shared(keyed(Delivery::Memory), adder())
+        .deploy_shared(keyed(Delivery::Memory), adder(), None)
         .await
         .unwrap_err();
     assert!(refused.to_string().contains("durable"), "{refused}");

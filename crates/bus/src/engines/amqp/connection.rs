@@ -47,9 +47,9 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub fn start(uri: AMQPUri, pause_max: Duration) -> Self {
+    pub fn start(uris: Vec<AMQPUri>, pause_max: Duration) -> Self {
         let (sender, state) = watch::channel(State::Down("not connected yet".into()));
-        let task = tokio::spawn(keep_connected(uri, pause_max, sender)).abort_handle();
+        let task = tokio::spawn(keep_connected(uris, pause_max, sender)).abort_handle();
         Self { state, task }
     }
 
@@ -97,9 +97,9 @@ impl Drop for Link {
     }
 }
 
-async fn keep_connected(uri: AMQPUri, pause_max: Duration, state: watch::Sender<State>) {
+async fn keep_connected(uris: Vec<AMQPUri>, pause_max: Duration, state: watch::Sender<State>) {
     let mut pause = PAUSE_MIN;
-    loop {
+    for uri in uris.iter().cycle() {
         let properties = ConnectionProperties::default().with_connection_name("hivewire".into());
         let connecting = Connection::connect_uri(uri.clone(), properties);
         let began = Instant::now();

@@ -46,7 +46,8 @@ const REPLICATED_MEMBERS_MIN: u8 = 3;
 /// How to reach the server.
 #[derive(Clone, Debug)]
 pub struct AmqpSettings {
-    /// Address, user, password and virtual host: `amqp://user:password@host:5672/vhost`.
+    /// Address, user, password and virtual host: `amqp://user:password@host:5672/vhost`. Several,
+    /// with commas between them, are tried in turn.
     pub uri: String,
     /// How often either side shows that it is alive. After twice that time the connection counts
     /// as lost.
@@ -69,9 +70,16 @@ impl AmqpSettings {
         }
     }
 
-    fn checked_uri(&self) -> Result<AMQPUri, BusError> {
+    fn checked_uris(&self) -> Result<Vec<AMQPUri>, BusError> {
+        self.uri
+            .split(',')
+            .map(|uri| self.checked_uri(uri))
+            .collect()
+    }
+
+    fn checked_uri(&self, text: &str) -> Result<AMQPUri, BusError> {
         // The text may hold a password, so it is not repeated.
-        let mut uri: AMQPUri = self.uri.parse().map_err(|error| BusError::Refused {
+        let mut uri: AMQPUri = text.parse().map_err(|error| BusError::Refused {
             reason: format!("the AMQP address cannot be understood: {error}"),
         })?;
         if uri.scheme != AMQPScheme::AMQP {
@@ -113,9 +121,9 @@ impl AmqpBus {
     /// Starts connecting and returns at once; must be called within a tokio runtime. Dropping the
     /// bus and all its subscriptions ends the connection.
     pub fn start(settings: &AmqpSettings) -> Result<Self, BusError> {
-        let uri = settings.checked_uri()?;
+        let uris = settings.checked_uris()?;
         let pause_max = Duration::from_millis(settings.reconnect_pause_ms_max);
-        let link = Arc::new(Link::start(uri, pause_max));
+        let link = Arc::new(Link::start(uris, pause_max));
         let queues = Arc::new(Queues {
             declared: Declared::default(),
             quorum_members: settings.quorum_members,
@@ -140,6 +148,7 @@ impl Bus for AmqpBus {
             counts_lost_subscribers: Given::No(
                 "the server cannot tell what was handled from what was only prefetched",
             ),
+            in_turn: Given::Yes,
             reconnects: Given::Yes,
         }
     }
@@ -232,10 +241,11 @@ mod tests {
 
     #[test]
     fn addresses_are_checked_and_never_repeated() {
-        let uri = AmqpSettings::new("amqp://user:secret@localhost:1/x").checked_uri();
-        assert_eq!(uri.unwrap().query.heartbeat, Some(3));
+        let uri = AmqpSettings::new("amqp://user:secret@localhost:1/x,amqp://b").checked_uris();
+        let uris = uri.unwrap();
+        assert_eq!((uris.len(), uris[0].query.heartbeat), (2, Some(3)));
         for wrong in ["amqps://user:secret@localhost/x", "http://user:secret@x"] {
-            let error = AmqpSettings::new(wrong).checked_uri().unwrap_err();
+            let error = AmqpSettings::new(wrong).checked_uris().unwrap_err();
             assert!(!error.can_retry());
             assert!(!error.to_string().contains("secret"), "{error}");
         }

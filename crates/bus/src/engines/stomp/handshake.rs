@@ -1,6 +1,7 @@
 //! Opening a connection: CONNECT, CONNECTED, and what follows from them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -57,7 +58,10 @@ pub(super) struct Seen {
 
 /// What every connection of a bus has in common.
 pub(super) struct Door {
-    pub address: Address,
+    /// One at least. They are tried in turn.
+    pub addresses: Vec<Address>,
+    /// Whose turn it is.
+    pub turn: AtomicUsize,
     pub heart_beat_ms: u64,
     pub pause_max: Duration,
     /// The node that connects, if it is one.
@@ -69,24 +73,34 @@ pub(super) struct Door {
 impl Door {
     /// Opens a connection, or says why that is not possible now.
     pub async fn open(&self) -> Result<Opened, Arc<str>> {
-        match tokio::time::timeout(CONNECT_TIMEOUT, self.try_open()).await {
+        let turn = self.turn.load(Ordering::Relaxed);
+        let address = &self.addresses[turn % self.addresses.len()];
+        let reason = match tokio::time::timeout(CONNECT_TIMEOUT, self.try_open(address)).await {
             Ok(Ok(opened)) => {
                 *self.seen.lock() = Some(opened.server);
-                Ok(opened)
+                return Ok(opened);
             }
-            Ok(Err(reason)) => Err(reason.into()),
-            Err(_) => Err(format!("no answer within {CONNECT_TIMEOUT:?}").into()),
-        }
+            Ok(Err(reason)) => reason.into(),
+            Err(_) => format!("no answer within {CONNECT_TIMEOUT:?}").into(),
+        };
+        // The next one, unless another connection has gone on to it already.
+        let _ = self.turn.compare_exchange(
+            turn,
+            turn.wrapping_add(1),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        Err(reason)
     }
 
-    async fn try_open(&self) -> Result<Opened, String> {
-        let stream = Stream::connect(&self.address).await;
+    async fn try_open(&self, address: &Address) -> Result<Opened, String> {
+        let stream = Stream::connect(address).await;
         let mut stream = stream.map_err(|error| error.to_string())?;
         let ours = HeartBeat {
             can_send_every_ms: self.heart_beat_ms,
             wants_every_ms: self.heart_beat_ms,
         };
-        let connect = self.connect_frame(ours);
+        let connect = self.connect_frame(address, ours);
         let written = stream.write_all(&connect).await;
         written.map_err(|error| error.to_string())?;
         let mut decoder = Decoder::new(LIMITS);
@@ -96,7 +110,7 @@ impl Door {
                 Ok(Decoded::Incomplete) => (None, 0),
                 Ok(Decoded::HeartBeat { consumed }) => (None, consumed),
                 Ok(Decoded::Frame { frame, consumed }) => {
-                    (Some(self.connected(&frame, ours)?), consumed)
+                    (Some(self.connected(address, &frame, ours)?), consumed)
                 }
                 Err(error) => return Err(format!("the server sent what is no frame: {error}")),
             };
@@ -119,19 +133,19 @@ impl Door {
         }
     }
 
-    fn connect_frame(&self, ours: HeartBeat) -> Vec<u8> {
+    fn connect_frame(&self, address: &Address, ours: HeartBeat) -> Vec<u8> {
         let beats = ours.to_string();
         let mut headers = vec![
             ("accept-version", Version::V1_2.as_str()),
-            ("host", self.address.virtual_host.as_str()),
+            ("host", address.virtual_host.as_str()),
             ("heart-beat", beats.as_str()),
         ];
         if let Some(node) = &self.node {
             headers.push(("node", node.as_str()));
         }
-        if let Some(login) = &self.address.login {
+        if let Some(login) = &address.login {
             headers.push(("login", login));
-            headers.push(("passcode", &self.address.passcode));
+            headers.push(("passcode", &address.passcode));
         }
         let mut frame = Vec::new();
         stomp::encode(&mut frame, Version::V1_2, Command::Connect, headers, None);
@@ -139,7 +153,12 @@ impl Door {
     }
 
     /// What the server's answer says.
-    fn connected(&self, frame: &Frame<'_>, ours: HeartBeat) -> Result<(Seen, Heart), String> {
+    fn connected(
+        &self,
+        address: &Address,
+        frame: &Frame<'_>,
+        ours: HeartBeat,
+    ) -> Result<(Seen, Heart), String> {
         match frame.command {
             Command::Connected => {}
             Command::Error => return Err(complaint_text(frame)),
@@ -149,7 +168,7 @@ impl Door {
             return Err("the server does not speak STOMP 1.2".into());
         }
         let server = frame.header("server").unwrap_or_default();
-        let dialect = self.address.dialect.or_else(|| dialect::of_server(&server));
+        let dialect = address.dialect.or_else(|| dialect::of_server(&server));
         let Some(dialect) = dialect else {
             let names = dialect::names();
             return Err(format!(

@@ -34,6 +34,7 @@ mod unanswered;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -63,7 +64,8 @@ pub struct StompSettings {
     /// Address, user, password and, for RabbitMQ, virtual host:
     /// `stomp://user:password@host:61613/vhost`, or `stomp+ssl://` for TLS. `?ca=FILE` names the
     /// certificates of the authorities to trust, and `?dialect=` one of `hivewire`, `rabbitmq` and
-    /// `activemq` if the server does not say what it is.
+    /// `activemq` if the server does not say what it is. Several, with commas between them, are
+    /// tried in turn.
     pub url: String,
     /// How often either side shows that it is alive, unless the server wants it less often. After
     /// twice that time the connection counts as lost.
@@ -113,14 +115,17 @@ impl StompBus {
     /// Starts connecting and returns at once; must be called within a tokio runtime. Dropping the
     /// bus and all its subscriptions ends the connections.
     pub fn start(settings: &StompSettings) -> Result<Self, BusError> {
-        let address = Address::parse(&settings.url)?;
-        let seen = address.dialect.map(|dialect| Seen {
+        let addresses = settings.url.split(',').map(Address::parse);
+        let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+        let seen = addresses.iter().find_map(|address| address.dialect);
+        let seen = seen.map(|dialect| Seen {
             dialect,
             is_node: false,
         });
         let door = Arc::new(Door {
             seen: parking_lot::Mutex::new(seen),
-            address,
+            addresses,
+            turn: AtomicUsize::new(0),
             node: settings.node.clone(),
             heart_beat_ms: settings.heart_beat_ms,
             pause_max: Duration::from_millis(settings.reconnect_pause_ms_max),

@@ -204,16 +204,17 @@ impl NodeLink {
             headers: &headers[..if body.is_some() { 2 } else { 3 }],
             body: body.unwrap_or_default(),
         };
-        let answer = self.ask(&request, deadline).await?;
+        let (answer, is_repeated) = self.ask_again(&request, deadline).await?;
         if !answer.is_conflict() {
             answer.is_there()?;
             return Ok(Put::Stored(answer.revision));
         }
-        // It may be the one that was asked for on a connection that was lost.
-        if answer.revision == expected_revision + 1 {
+        if is_repeated && answer.revision == expected_revision + 1 {
             let document = self.document(name, deadline).await?;
             if document.revision == answer.revision && document.body.as_deref() == body {
-                return Ok(Put::Stored(document.revision));
+                // The call before the connection was lost did it, or somebody else wrote the same.
+                let lost = "the connection was lost, and it has changed to just that since";
+                return Err(deadline.in_doubt(request.what, lost));
             }
         }
         Ok(Put::Conflict(answer.revision))
@@ -257,15 +258,26 @@ impl NodeLink {
 
     /// Asks, again on the next connection if one is lost meanwhile.
     async fn ask(&self, request: &Request<'_>, deadline: Deadline) -> Result<Answer, BusError> {
+        let (answer, _) = self.ask_again(request, deadline).await?;
+        Ok(answer)
+    }
+
+    /// The same, and whether it had to be asked a second time: the first may have counted.
+    async fn ask_again(
+        &self,
+        request: &Request<'_>,
+        deadline: Deadline,
+    ) -> Result<(Answer, bool), BusError> {
+        let mut is_repeated = false;
         loop {
             let session = self.link.connected(request.what, deadline).await?;
             let asked = session.send(|out| write_request(out, request));
             if let Ok(answer) = asked {
                 match deadline.limit(answer).await {
-                    Ok(Ok(answer)) => return Ok(answer),
+                    Ok(Ok(answer)) => return Ok((answer, is_repeated)),
                     // The connection was lost.
-                    Ok(Err(_)) => {}
-                    Err(_) => return Err(deadline.timeout(request.what, "no answer")),
+                    Ok(Err(_)) => is_repeated = true,
+                    Err(_) => return Err(deadline.in_doubt(request.what, "no answer")),
                 }
             }
             if deadline

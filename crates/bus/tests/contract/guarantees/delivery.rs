@@ -17,7 +17,7 @@ pub const ALL: &[Guarantee] = &[
         each_once
     ),
     guarantee!(
-        Nothing,
+        InTurn,
         "subscribers in turn keep the order when one leaves",
         in_turn
     ),

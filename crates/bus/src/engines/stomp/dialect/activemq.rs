@@ -36,6 +36,7 @@ impl Dialect for ActiveMq {
             counts_lost_subscribers: Given::No(
                 "the server cannot tell what was handled from what was only prefetched",
             ),
+            in_turn: Given::Yes,
             reconnects: Given::Yes,
         }
     }

@@ -29,6 +29,7 @@ impl Dialect for Hivewire {
             commit: NEEDS_STORE,
             order_after_retry: Given::Yes,
             counts_lost_subscribers: Given::Yes,
+            in_turn: Given::Yes,
             reconnects: Given::Yes,
         }
     }

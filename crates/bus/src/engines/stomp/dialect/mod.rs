@@ -128,6 +128,7 @@ pub(super) fn unknown() -> Capabilities {
         commit: NEEDS_STORE,
         order_after_retry: unknown,
         counts_lost_subscribers: unknown,
+        in_turn: unknown,
         reconnects: Given::Yes,
     }
 }

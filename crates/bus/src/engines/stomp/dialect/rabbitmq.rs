@@ -48,6 +48,7 @@ impl Dialect for RabbitMq {
             counts_lost_subscribers: Given::No(
                 "the server cannot tell what was handled from what was only prefetched",
             ),
+            in_turn: Given::No("the STOMP plug-in knows no single active consumer: AMQP does"),
             reconnects: Given::Yes,
         }
     }
@@ -91,9 +92,6 @@ impl Dialect for RabbitMq {
             Destination::Queue(_) => vec![("durable", "false")],
         };
         headers.extend([("auto-delete", "false"), ("exclusive", "false")]);
-        if queue.in_turn {
-            headers.push(("x-single-active-consumer", "true"));
-        }
         headers
     }
 
