@@ -23,6 +23,7 @@ pub mod gamq_client;
 pub mod hive;
 pub mod http;
 pub mod lossy_fs;
+pub mod nodes;
 pub mod oracle;
 pub mod poll;
 pub mod proxy;

@@ -1,22 +1,36 @@
 //! How busy this process keeps the machine.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 /// What the kernel counts processor time in.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// What is looked at sooner than this is as it was: the kernel counts too coarsely.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
 /// Measures the share of all cores that this process uses, from one look to the next.
 #[derive(Debug)]
 pub(crate) struct Load {
-    last: Mutex<(Instant, u64)>,
+    last: Mutex<Last>,
+}
+
+#[derive(Debug)]
+struct Last {
+    at: Instant,
+    ticks: u64,
+    hundredths: u32,
 }
 
 impl Load {
     pub fn new() -> Self {
         Self {
-            last: Mutex::new((Instant::now(), ticks())),
+            last: Mutex::new(Last {
+                at: Instant::now(),
+                ticks: ticks(),
+                hundredths: 0,
+            }),
         }
     }
 
@@ -25,13 +39,17 @@ impl Load {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut last = self.last.lock();
         let (now, used) = (Instant::now(), ticks());
-        let seconds = now.duration_since(last.0).as_secs_f64();
-        let busy = used.saturating_sub(last.1) as f64 / TICKS_PER_SECOND;
-        *last = (now, used);
-        match seconds > 0.0 {
-            true => (100.0 * busy / seconds / cores as f64).round() as u32,
-            false => 0,
+        let elapsed = now.duration_since(last.at);
+        if elapsed >= LOOK_EVERY {
+            let busy = used.saturating_sub(last.ticks) as f64 / TICKS_PER_SECOND;
+            let share = busy / elapsed.as_secs_f64() / cores as f64;
+            *last = Last {
+                at: now,
+                ticks: used,
+                hundredths: (100.0 * share).round() as u32,
+            };
         }
+        last.hundredths
     }
 }
 

@@ -22,6 +22,9 @@ use super::{ControlError, DeployError, DeployedStage, Deployments, StoreError};
 
 /// How long this node may take to apply a definition.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long it is waited until all nodes that live have come to it.
+const ALL_TIMEOUT: Duration = Duration::from_secs(5);
+const ALL_LOOK: Duration = Duration::from_millis(10);
 /// Stands for the end of a stage, which comes after every revision.
 const GONE: u64 = u64::MAX;
 
@@ -158,7 +161,10 @@ impl Deployments {
         });
         let (revision, record) = changed.await?.ok_or_else(|| self.unknown(stage))?;
         match slot.applied(revision).await? {
-            None => Ok(record),
+            None => {
+                self.all_know(stage, revision).await;
+                Ok(record)
+            }
             Some(reason) => Err(DeployError::Taken { reason }.into()),
         }
     }
@@ -193,6 +199,7 @@ impl Deployments {
             sharing.put(&stage, put, was.as_ref()).await?;
             return Err(DeployError::Taken { reason });
         }
+        self.all_know(&stage, put).await;
         if let Some(was) = &was {
             self.forget_shared(sharing, was).await;
         }
@@ -201,6 +208,27 @@ impl Deployments {
             replaced: was.is_some(),
             digest,
         })
+    }
+
+    /// Waits a little until all nodes that live have applied a revision. One that cannot says so in its
+    /// log and gets nothing of the stage; it is not waited for any longer.
+    async fn all_know(&self, stage: &StageAddress, revision: u64) {
+        let Some(agent) = self.agent() else {
+            return;
+        };
+        let stage = stage.to_string();
+        let knows = |member: &Member| {
+            let beat = member.last.stages.get(&stage);
+            beat.is_some_and(|beat| beat.revision >= revision)
+        };
+        let all_know = async {
+            while !agent.nodes().iter().all(knows) {
+                tokio::time::sleep(ALL_LOOK).await;
+            }
+        };
+        if timeout(ALL_TIMEOUT, all_know).await.is_err() {
+            tracing::warn!(stage, "some nodes have not come to the new definition yet");
+        }
     }
 
     /// Whatever a record needed that no other needs goes.

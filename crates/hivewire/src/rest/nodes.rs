@@ -39,9 +39,9 @@ pub(super) async fn list(Node(running): Node) -> Result<Json<Value>, Problem> {
 
 fn view(member: &Member, lives: bool, is_this: bool) -> Value {
     let beat = &member.last;
-    let stages: Map<String, Value> = beat
-        .stages
-        .iter()
+    // What a dead one had belongs to others by now.
+    let stages = lives.then_some(&beat.stages).into_iter().flatten();
+    let stages: Map<String, Value> = stages
         .map(|(stage, part)| {
             let shown = json!({ "version": part.version, "parts": part.holds.count() });
             (stage.clone(), shown)
