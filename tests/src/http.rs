@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// More than any answer that a test asks for.
 const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 

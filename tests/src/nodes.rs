@@ -1,7 +1,7 @@
 //! Several nodes on one bus, each a process of its own, and a stream of messages through a stage that
 //! they share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -123,12 +123,23 @@ pub struct StreamSettings {
     pub to: String,
     /// Where results come from.
     pub from: String,
-    /// Headers that the server wants with each.
-    pub headers: Vec<(&'static str, &'static str)>,
+    /// Headers that the server wants with a connection.
+    pub connect: Vec<(&'static str, &'static str)>,
+    /// Headers that the server wants with a subscription.
+    pub subscribe: Vec<(&'static str, &'static str)>,
+    /// The header for the id of a message, where the bus needs one to know a message again. Results
+    /// that come twice under the same id count once.
+    pub id_header: Option<&'static str>,
     /// How many keys there are.
     pub keys: usize,
     /// How many messages in a second, of all keys together.
     pub rate: u32,
+}
+
+impl StreamSettings {
+    fn connect(&self) -> Result<Stomp> {
+        Ok(Stomp::connect_with(self.address, &self.connect)?)
+    }
 }
 
 impl Stream {
@@ -227,13 +238,14 @@ fn send_batch(
 ) -> Result<()> {
     let stomp = match stomp {
         Some(stomp) => stomp,
-        None => stomp.insert(Stomp::connect(settings.address)?),
+        None => stomp.insert(settings.connect()?),
     };
     let mut receipts = Vec::new();
     for key in batch {
         let (name, number) = (format!("k{key}"), counts[*key].to_string());
+        let id = format!("{name}-{number}");
         let mut headers = vec![("persistent", "true"), ("key", name.as_str())];
-        headers.extend(settings.headers.iter().copied());
+        headers.extend(settings.id_header.map(|header| (header, id.as_str())));
         receipts.push(stomp.send_with_receipt(&settings.to, &headers, number.as_bytes())?);
     }
     for receipt in receipts {
@@ -244,6 +256,7 @@ fn send_batch(
 
 fn consume(settings: &StreamSettings, shared: &Shared) -> Result<Vec<String>> {
     let mut came = Vec::new();
+    let mut ids = HashSet::new();
     let mut silent_since = Instant::now();
     let mut stomp: Option<Stomp> = None;
     loop {
@@ -253,28 +266,36 @@ fn consume(settings: &StreamSettings, shared: &Shared) -> Result<Vec<String>> {
         if is_done && (all_came || silent_since.elapsed() > SILENCE_MAX) {
             break;
         }
-        if let Some(body) = receive(settings, &mut stomp)? {
-            came.push(body);
+        if let Some((id, body)) = receive(settings, &mut stomp)? {
+            if id.is_none_or(|id| ids.insert(id)) {
+                came.push(body);
+            }
             silent_since = Instant::now();
         }
     }
     // Whatever is doubled comes after the rest.
-    while let Some(body) = receive(settings, &mut stomp)? {
-        came.push(body);
+    while let Some((id, body)) = receive(settings, &mut stomp)? {
+        if id.is_none_or(|id| ids.insert(id)) {
+            came.push(body);
+        }
     }
     Ok(came)
 }
 
-fn receive(settings: &StreamSettings, stomp: &mut Option<Stomp>) -> Result<Option<String>> {
+/// The next result and its id, if one comes soon.
+fn receive(
+    settings: &StreamSettings,
+    stomp: &mut Option<Stomp>,
+) -> Result<Option<(Option<String>, String)>> {
     let stomp = match stomp {
         Some(stomp) => stomp,
         None => {
-            let fresh = stomp.insert(Stomp::connect(settings.address)?);
+            let fresh = stomp.insert(settings.connect()?);
             fresh.subscribe(
                 "1",
                 &settings.from,
                 AckMode::ClientIndividual,
-                &settings.headers,
+                &settings.subscribe,
             )?;
             fresh
         }
@@ -285,7 +306,9 @@ fn receive(settings: &StreamSettings, stomp: &mut Option<Stomp>) -> Result<Optio
         Err(error) => return Err(error.into()),
     };
     stomp.ack(&frame)?;
-    Ok(Some(String::from_utf8(frame.body)?))
+    let id = settings.id_header.and_then(|header| frame.header(header));
+    let id = id.map(str::to_owned);
+    Ok(Some((id, String::from_utf8(frame.body)?)))
 }
 
 /// What was wrong with the results of a stream.

@@ -41,6 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "hivewire-broker",
             "hivewire-build",
             "hivewire-bus",
+            "hivewire-control",
             "hivewire-journal",
             "hivewire-kernel",
             "hivewire-listeners",
@@ -95,6 +96,7 @@ const FORBIDDEN: &[(&str, &[&[&str]])] = &[
     ("journal", &[PRODUCTS, PROTOCOLS]),
     ("broker", &[PRODUCTS, PROTOCOLS]),
     ("runtime", &[PRODUCTS, PROTOCOLS]),
+    ("control", &[PRODUCTS, PROTOCOLS]),
     ("wasm", &[PRODUCTS, PROTOCOLS]),
 ];
 

@@ -1,15 +1,18 @@
 //! Nodes that share a stage: what moves, dies, is cut off or wakes up late loses, doubles and reorders
 //! nothing.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use hivewire_bench::peers::postgres::Postgres;
+use hivewire_bench::peers::rabbitmq::RabbitMq;
 use hivewire_tests::hive::Hive;
 use hivewire_tests::nodes::{
     Judgement, Stream, StreamSettings, node, relocate, tell, wait_for_parts,
 };
 use hivewire_tests::proxy::Proxy;
-use hivewire_tests::workers::{component, must_deploy, other_version};
+use hivewire_tests::workers::{component, dead_reasons, must_deploy, other_version};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -55,7 +58,9 @@ impl Cluster {
             address: cluster.broker.stomp_address(),
             to: "/queue/shop.tally".to_owned(),
             from: "/queue/totals".to_owned(),
-            headers: Vec::new(),
+            connect: Vec::new(),
+            subscribe: Vec::new(),
+            id_header: None,
             keys: 40,
             rate: 800,
         });
@@ -87,10 +92,12 @@ impl Cluster {
     }
 }
 
-fn must_be_clean(judgement: &Judgement) {
+fn must_be_clean(cluster: &Cluster, judgement: &Judgement) -> Result<()> {
     eprintln!("{judgement:?}");
+    let dead = dead_reasons(&cluster.broker)?;
     assert!(judgement.sent > 1_000, "{judgement:?}");
-    assert!(judgement.is_clean(), "{judgement:?}");
+    assert!(judgement.is_clean(), "{judgement:?}; dead: {dead:?}");
+    Ok(())
 }
 
 #[test]
@@ -137,7 +144,7 @@ fn stages_move_and_nodes_come_and_go_while_messages_flow() -> Result<()> {
         &json!({}),
     )?;
     stream.wait_for(200)?;
-    must_be_clean(&stream.finish()?);
+    must_be_clean(&cluster, &stream.finish()?)?;
     Ok(())
 }
 
@@ -157,7 +164,7 @@ fn what_a_dead_node_had_runs_again_on_the_others() -> Result<()> {
     cluster.broker.start_again()?;
     stream.go_on();
     stream.wait_for(400)?;
-    must_be_clean(&stream.finish()?);
+    must_be_clean(&cluster, &stream.finish()?)?;
     eprintln!("the others had everything after {took:?}");
     assert!(took < TAKE_OVER_MAX, "it took {took:?}");
     Ok(())
@@ -179,7 +186,54 @@ fn who_is_cut_off_or_wakes_up_late_does_no_harm() -> Result<()> {
     cluster.nodes[1].signal(Signal::CONT)?;
     cluster.wait_until_shared(0, &NAMES)?;
     stream.wait_for(200)?;
-    must_be_clean(&stream.finish()?);
+    must_be_clean(&cluster, &stream.finish()?)?;
+    Ok(())
+}
+
+#[test]
+fn the_same_holds_over_rabbitmq_with_postgresql() -> Result<()> {
+    let rabbitmq = RabbitMq::start()?;
+    let postgres = Postgres::start()?;
+    let start = |name| {
+        node(name, &rabbitmq.amqp_uri())
+            .argument("--state")
+            .argument(postgres.uri())
+            .start()
+    };
+    let (first, mut second) = (start("a")?, start("b")?);
+    let stage = json!({ "key": "header:key", "outputs": { "out": ["queue:totals"] } });
+    must_deploy(&first, &component("tally"), STAGE, &stage)?;
+    let has = |parts: &HashMap<String, u64>, name: &str| parts.get(name).copied().unwrap_or(0);
+    wait_for_parts(&first, STAGE, "both share", |parts| {
+        has(parts, "a") + has(parts, "b") == PARTS && has(parts, "b") > 0
+    })?;
+    let stream = Stream::start(&StreamSettings {
+        address: rabbitmq.stomp_address(),
+        // The queue is there with settings that a client need not know.
+        to: "/amq/queue/shop.tally".to_owned(),
+        from: "/queue/totals".to_owned(),
+        connect: vec![("login", "guest"), ("passcode", "guest")],
+        subscribe: vec![
+            ("durable", "true"),
+            ("auto-delete", "false"),
+            ("exclusive", "false"),
+            ("x-queue-type", "quorum"),
+            ("prefetch-count", "100"),
+        ],
+        id_header: Some("amqp-message-id"),
+        keys: 40,
+        rate: 200,
+    });
+    stream.wait_for(200)?;
+    relocate(&first, STAGE, "b")?;
+    wait_for_parts(&first, STAGE, "b has all", |parts| has(parts, "b") == PARTS)?;
+    stream.wait_for(200)?;
+    second.kill9();
+    wait_for_parts(&first, STAGE, "a has all", |parts| has(parts, "a") == PARTS)?;
+    stream.wait_for(200)?;
+    let judgement = stream.finish()?;
+    eprintln!("{judgement:?}");
+    assert!(judgement.is_clean(), "{judgement:?}");
     Ok(())
 }
 

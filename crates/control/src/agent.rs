@@ -144,17 +144,17 @@ struct Stage {
 }
 
 impl Agent {
-    /// Starts the part of this node; must be called within a tokio runtime.
-    pub fn start(
+    /// Starts the part of this node.
+    pub async fn start(
         bus: Arc<dyn Bus>,
         runtime: Arc<Runtime>,
         deployer: Arc<dyn Deployer>,
         clock: Arc<dyn Clock>,
         settings: NodeSettings,
-    ) -> Self {
+    ) -> Result<Self, BusError> {
+        // The store numbers the starts of a name: clocks may be set back.
+        let start = bus.raise_epoch(&order_name(&settings.name)?, CALL).await?;
         let now = clock.now();
-        // Later starts of the same name have to be larger, also after the clock was set back a little.
-        let start = now.as_micros();
         let members = Members::new(settings.name.as_str(), start, settings.rules.clone(), now);
         let (events, happened) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
@@ -185,11 +185,11 @@ impl Agent {
             tokio::spawn(shared.clone().act(happened)),
             tokio::spawn(shared.clone().notice_losses()),
         ];
-        Self {
+        Ok(Self {
             shared,
             ended,
             tasks,
-        }
+        })
     }
 
     /// The name of this node.

@@ -21,7 +21,7 @@ pub struct Rules {
     /// How long a node listens before it takes anything, so that it knows who holds what.
     pub listen_for: Duration,
     /// A node that comes back counts after it was heard for so long, doubled each time it went away
-    /// again soon, up to sixteen times.
+    /// again soon, up to eight times.
     pub steady_after: Duration,
     /// How long the owner of before may take to let go. Afterwards the new one takes over all the same:
     /// the store refuses the other's commits from then on.

@@ -120,7 +120,7 @@ impl Cluster {
         }
     }
 
-    fn node(&self, name: &'static str) -> Node {
+    async fn node(&self, name: &'static str) -> Node {
         let clock = Arc::new(SystemClock);
         let runtime = Runtime::start(self.bus.clone(), Settings::default(), clock.clone());
         let adders = Arc::new(Adders {
@@ -132,6 +132,7 @@ impl Cluster {
             rules: rules(),
         };
         let agent = Agent::start(self.bus.clone(), runtime.clone(), adders, clock, settings);
+        let agent = agent.await.unwrap();
         Node {
             name,
             agent,
@@ -231,10 +232,10 @@ fn is_spread(held: &[u32]) -> bool {
 async fn nodes_share_a_stage_and_hand_over_when_one_joins_and_one_is_drained() {
     let mut cluster = Cluster::new();
     cluster.define(0, "").await;
-    let first = cluster.node("first");
+    let first = cluster.node("first").await;
     until("the first has all", || held(&[&first]) == [SHARES]).await;
     cluster.send_round().await;
-    let second = cluster.node("second");
+    let second = cluster.node("second").await;
     sending_until(&mut cluster, "both have half", || {
         is_spread(&held(&[&first, &second]))
     })
@@ -260,9 +261,9 @@ async fn the_others_take_over_from_one_that_dies_and_it_gets_a_share_when_it_is_
     let mut cluster = Cluster::new();
     cluster.define(0, "").await;
     let (first, second, third) = (
-        cluster.node("first"),
-        cluster.node("second"),
-        cluster.node("third"),
+        cluster.node("first").await,
+        cluster.node("second").await,
+        cluster.node("third").await,
     );
     until("all three share", || {
         is_spread(&held(&[&first, &second, &third]))
@@ -277,7 +278,7 @@ async fn the_others_take_over_from_one_that_dies_and_it_gets_a_share_when_it_is_
     })
     .await;
     runtime.shutdown(PATIENCE).await;
-    let third = cluster.node("third");
+    let third = cluster.node("third").await;
     sending_until(&mut cluster, "three share again", || {
         is_spread(&held(&[&first, &second, &third]))
     })
@@ -289,7 +290,7 @@ async fn the_others_take_over_from_one_that_dies_and_it_gets_a_share_when_it_is_
 async fn places_that_are_named_count_and_a_name_that_is_taken_ends_the_older() {
     let mut cluster = Cluster::new();
     cluster.define(0, "second").await;
-    let (first, second) = (cluster.node("first"), cluster.node("second"));
+    let (first, second) = (cluster.node("first").await, cluster.node("second").await);
     until("the second has all", || {
         held(&[&first, &second]) == [0, SHARES]
     })
@@ -302,7 +303,7 @@ async fn places_that_are_named_count_and_a_name_that_is_taken_ends_the_older() {
     })
     .await;
     cluster.check().await;
-    let again = cluster.node("second");
+    let again = cluster.node("second").await;
     assert_eq!(second.agent.ended().await, Ended::NameTaken);
     until("the newer one is heard", || {
         let heard = again.agent.nodes();
@@ -315,7 +316,7 @@ async fn places_that_are_named_count_and_a_name_that_is_taken_ends_the_older() {
 async fn a_node_that_is_paused_keeps_its_share_and_goes_on_later() {
     let mut cluster = Cluster::new();
     cluster.define(0, "").await;
-    let (first, second) = (cluster.node("first"), cluster.node("second"));
+    let (first, second) = (cluster.node("first").await, cluster.node("second").await);
     until("both share", || is_spread(&held(&[&first, &second]))).await;
     let name = Name::new(second.name).unwrap();
     let turns = |node: &Node| node.runtime.flows()[0].stages[0].turns;

@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PROBE: &str = "hivewire.probe";
 
 /// What makes a process one node among several.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NodeSettings {
     /// Its name. Without one the node stands alone; no two nodes have the same.
@@ -31,6 +31,21 @@ pub struct NodeSettings {
     pub bus: Vec<String>,
     /// Where the store is that the nodes share, if the bus keeps no state.
     pub state: Option<String>,
+    /// How many members a durable queue of RabbitMQ gets, if the bus is AMQP. From three on, what is
+    /// acknowledged survives the loss of a machine.
+    pub quorum_members: u8,
+}
+
+impl Default for NodeSettings {
+    fn default() -> Self {
+        Self {
+            name: None,
+            labels: Vec::new(),
+            bus: Vec::new(),
+            state: None,
+            quorum_members: 1,
+        }
+    }
 }
 
 /// Why a process cannot be a node among several.
@@ -139,7 +154,9 @@ pub(crate) fn connect(settings: &NodeSettings, name: &Name) -> Result<Arc<dyn Bu
                 engine: "RabbitMQ".to_owned(),
             });
         }
-        Arc::new(AmqpBus::start(&AmqpSettings::new(addresses))?)
+        let mut amqp = AmqpSettings::new(addresses);
+        amqp.quorum_members = settings.quorum_members;
+        Arc::new(AmqpBus::start(&amqp)?)
     } else {
         let known = ["stomp://", "stomp+ssl://", "amqp://", "amqps://"];
         return Err(match all_begin_with(&known) {

@@ -147,11 +147,16 @@ impl Node {
             }
         };
         if let Some(name) = name {
-            deployments.join(control::NodeSettings {
+            let joining = deployments.join(control::NodeSettings {
                 name,
                 labels,
                 rules: control::Rules::default(),
             });
+            if let Err(error) = joining.await {
+                stop_workers(&deployments, Duration::ZERO).await;
+                close_after_failure(&engine).await;
+                return Err(NodeError::Bus(error).into());
+            }
         }
         let bound = all_bound(address, listeners.as_ref());
         let rates = Arc::new(Rates::default());

@@ -42,6 +42,7 @@ impl NodeFlags {
             labels: self.labels.clone(),
             bus: self.bus.clone(),
             state: self.state.clone(),
+            ..NodeSettings::default()
         }
     }
 }

@@ -123,10 +123,8 @@ impl Move {
 fn is_all_on(client: &Client, stage: &StageAddress, node: &str) -> anyhow::Result<bool> {
     let shown = client.get(&stage_path(stage))?;
     let nodes = shown["nodes"].as_object().context("no nodes are known")?;
-    let parts = |node: &Value| node.as_u64().unwrap_or_default();
-    let others = nodes.iter().filter(|(name, _)| *name != node);
-    let elsewhere: u64 = others.map(|(_, count)| parts(count)).sum();
-    Ok(elsewhere == 0 && nodes.get(node).is_some_and(|count| parts(count) > 0))
+    let there = nodes.get(node).and_then(Value::as_u64);
+    Ok(there == shown["parts"].as_u64())
 }
 
 fn wait_until(

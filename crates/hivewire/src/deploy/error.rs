@@ -74,7 +74,7 @@ pub enum ControlError {
     Runtime(#[from] runtime::StopError),
     /// Nodes are named, and this one stands alone.
     #[error(
-        "this node stands alone: start it with --node NAME, or join others with `hivewire join`"
+        "this node stands alone: start it with --name NAME, or join others with `hivewire join`"
     )]
     Alone,
     /// A node that nobody has heard of.

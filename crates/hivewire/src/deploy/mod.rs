@@ -228,6 +228,8 @@ impl Deployments {
             let nodes = agent.nodes();
             for stage in shown.iter_mut().filter(|stage| stage.deployment.is_some()) {
                 stage.nodes = Some(views::parts_by_node(&nodes, stage));
+                let parts = self.runtime.parts(&stage.stage.spec.address);
+                stage.parts = Some(parts.len() as u32);
             }
         }
         views::flows(shown)

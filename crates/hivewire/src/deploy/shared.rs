@@ -6,9 +6,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bus::BusError;
 use control::{Agent, Deployer, Member, NodeSettings, NodeState, Order, Share};
 use kernel::{Name, StageAddress, WorkerAddress};
-use runtime::{HistoryEvent, StopTarget};
+use runtime::StopTarget;
 use tokio::time::timeout;
 
 use super::change::Plan;
@@ -23,7 +24,7 @@ use super::{ControlError, DeployError, DeployedStage, Deployments, StoreError};
 /// How long this node may take to apply a definition.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long it is waited until all nodes that live have come to it.
-const ALL_TIMEOUT: Duration = Duration::from_secs(5);
+const ALL_TIMEOUT: Duration = Duration::from_secs(3);
 const ALL_LOOK: Duration = Duration::from_millis(10);
 /// Stands for the end of a stage, which comes after every revision.
 const GONE: u64 = u64::MAX;
@@ -41,9 +42,9 @@ pub enum MoveTarget {
 
 impl Deployments {
     /// Begins to take part in what the nodes share. Nothing runs here before.
-    pub fn join(self: &Arc<Self>, settings: NodeSettings) {
+    pub async fn join(self: &Arc<Self>, settings: NodeSettings) -> Result<(), BusError> {
         let Some(sharing) = &self.sharing else {
-            return;
+            return Ok(());
         };
         let agent = Agent::start(
             self.bus.clone(),
@@ -56,7 +57,8 @@ impl Deployments {
             settings,
         );
         // A node joins once.
-        let _ = sharing.agent.set(agent);
+        let _ = sharing.agent.set(agent.await?);
+        Ok(())
     }
 
     /// What sees to this node's part, if it is one among several.
@@ -186,6 +188,11 @@ impl Deployments {
         let last = self.histories.lock().last_version(&stage);
         let version = 1 + was.as_ref().map_or(last, |was| was.version.max(last));
         let mut record = plan.record(version, was.clone());
+        if let Some(was) = was.as_ref().filter(|was| was.runs_the_same(&record)) {
+            // Only where it runs is new, or who watches it.
+            record.version = was.version;
+            record.previous.clone_from(&was.previous);
+        }
         record.watcher = record.watch.then(|| sharing.node.to_string());
         if let Some(was) = &was {
             record.restarts = was.restarts.clone();
@@ -204,7 +211,7 @@ impl Deployments {
             self.forget_shared(sharing, was).await;
         }
         Ok(DeployedStage {
-            version,
+            version: record.version,
             replaced: was.is_some(),
             digest,
         })
@@ -320,13 +327,7 @@ impl Deployments {
         let stage = record.spec.address.clone();
         let slot = self.slot(&stage);
         let was = slot.state.lock().record.clone();
-        let runs = |was: &Record| {
-            let digests = |r: &Record| {
-                let router = r.router.as_ref().map(|router| router.digest.clone());
-                (r.component.digest.clone(), router)
-            };
-            was.spec == record.spec && digests(was) == digests(&record) && self.is_running(&stage)
-        };
+        let runs = |was: &Record| was.runs_the_same(&record) && self.is_running(&stage);
         if !was.as_ref().is_some_and(runs) {
             self.run_shared(sharing, &record).await?;
         } else if was.is_some_and(|was| was.restarts != record.restarts) {
@@ -428,12 +429,8 @@ impl Deployer for Local {
         let failure = match deployments.apply(sharing, record).await {
             Ok(()) => None,
             Err(error) => {
-                let reason = error.to_string();
-                let event = HistoryEvent::Refused;
-                deployments
-                    .note(stage, event, version, digest, reason.clone())
-                    .await;
-                Some(reason)
+                deployments.refused(stage, digest, &error).await;
+                Some(error.to_string())
             }
         };
         let slot = deployments.slot(stage);

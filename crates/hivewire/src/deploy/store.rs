@@ -115,6 +115,14 @@ pub(super) struct Origin {
 }
 
 impl Record {
+    /// Whether the same code runs in the same way.
+    pub fn runs_the_same(&self, other: &Self) -> bool {
+        let router = |record: &Self| record.router.as_ref().map(|own| own.digest.clone());
+        self.spec == other.spec
+            && self.component.digest == other.component.digest
+            && router(self) == router(other)
+    }
+
     /// The digests of all components that it may need.
     pub fn digests(&self) -> impl Iterator<Item = &String> {
         let previous = self.previous.iter();

@@ -31,6 +31,8 @@ pub struct StageShown {
     pub deployment: Option<DeploymentShown>,
     /// How many parts of it each node has, if several share it.
     pub nodes: Option<BTreeMap<String, u32>>,
+    /// How many parts there are then.
+    pub parts: Option<u32>,
 }
 
 /// Where the code of a stage came from.
@@ -89,6 +91,7 @@ impl StageShown {
             stage,
             deployment: deployed.map(|(record, state)| DeploymentShown::of(record, state)),
             nodes: None,
+            parts: None,
         }
     }
 
@@ -124,6 +127,7 @@ impl StageShown {
             stage,
             deployment: Some(DeploymentShown::of(record, state)),
             nodes: None,
+            parts: None,
         })
     }
 
