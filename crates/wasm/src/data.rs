@@ -1,5 +1,6 @@
 //! What the host keeps beside an instance, and what a call may still use up.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +73,8 @@ pub(crate) struct Budget {
     ticks_max: u64,
     host_calls_left: u32,
     deadline: u64,
+    /// How long the call has waited for its state.
+    waited: Cell<Duration>,
 }
 
 impl Budget {
@@ -80,6 +83,7 @@ impl Budget {
         Self {
             host_calls_left: limits.host_calls_max,
             deadline: 0,
+            waited: Cell::default(),
             limits,
             ticker,
             ticks_max,
@@ -89,6 +93,7 @@ impl Budget {
     /// A call begins. Gives the ticks that it has.
     pub(crate) fn begin(&mut self) -> u64 {
         self.host_calls_left = self.limits.host_calls_max;
+        self.waited.set(Duration::ZERO);
         self.deadline = self.ticker.now().saturating_add(self.ticks_max);
         self.ticks_max
     }
@@ -117,8 +122,22 @@ impl Budget {
         TICK.saturating_mul(ticks.try_into().unwrap_or(u32::MAX))
     }
 
-    /// The failure of a call that took too long.
+    /// The call has waited for its state since it had so much time left.
+    pub(crate) fn waited_since(&self, time_left: Duration) {
+        let waited = time_left.saturating_sub(self.time_left());
+        self.waited.set(self.waited.get() + waited);
+    }
+
+    /// The failure of a call that took too long: its own, unless it waited for its state half of the
+    /// time or more.
     pub(crate) fn too_late(&self) -> Stopped {
+        if self.waited.get() * 2 >= Duration::from_millis(self.limits.call_ms_max) {
+            let reason = format!(
+                "its state could not be read within {} ms: it is tried again once the store answers",
+                self.limits.call_ms_max
+            );
+            return Stopped(Failure::of(FailureKind::Host, reason));
+        }
         let reason = format!(
             "the call took longer than {} ms: do less in one call, or raise call_ms_max of the stage",
             self.limits.call_ms_max

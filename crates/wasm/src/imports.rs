@@ -61,7 +61,10 @@ impl Data {
 
     /// Waits for what the host reads, as long as the call may still take.
     fn read<T>(&self, future: impl Future<Output = Result<T, Failure>>) -> Result<T> {
-        match wait(future, self.budget.time_left()) {
+        let time_left = self.budget.time_left();
+        let read = wait(future, time_left);
+        self.budget.waited_since(time_left);
+        match read {
             Some(read) => read.map_err(stop),
             None => Err(self.budget.too_late().into()),
         }

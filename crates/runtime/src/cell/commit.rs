@@ -281,7 +281,7 @@ impl Run {
     }
 
     /// What a refused commit means for the worker.
-    fn not_committed(&mut self, scope: &Scope, error: &BusError) -> Failure {
+    pub(super) fn not_committed(&mut self, scope: &Scope, error: &BusError) -> Failure {
         let kind = match error {
             BusError::Refused { .. } => FailureKind::Limit,
             _ => FailureKind::Host,

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bus::Reject;
+use bus::{Commit, Reject, StateWrite};
 use kernel::worker::{Effects, Failure, FailureKind, LogLevel};
 
 use super::Place;
@@ -18,6 +18,8 @@ use crate::views::WorkerState;
 const REASON_BYTES_MAX: usize = 4_000;
 /// How long to wait after a failure of the host before trying again.
 const HOST_PAUSE: Duration = Duration::from_millis(100);
+/// A key that no worker has: what begins like this is never written.
+const OWNER_CHECK: &str = "~owner";
 
 impl Run {
     /// The turn failed. Whether what waits behind its messages may follow at once.
@@ -46,6 +48,9 @@ impl Run {
             self.note(&failure);
             self.put_back(scope);
             self.pause(HOST_PAUSE);
+            return false;
+        }
+        if !self.still_owns(scope).await {
             return false;
         }
         if self.is_on_probation() && self.goes_back(scope, &failure).await {
@@ -85,6 +90,49 @@ impl Run {
                 false
             }
         }
+    }
+
+    /// Whether what becomes of a message is still for this node to decide. One that woke up late may
+    /// have failed for no other reason than that.
+    async fn still_owns(&mut self, scope: &Scope) -> bool {
+        let stage = self.cell.stage.clone();
+        if !stage.is_shared() {
+            return true;
+        }
+        let timeout = Duration::from_millis(stage.runtime.settings.commit_timeout_ms);
+        let owner = match self.own(scope, timeout).await {
+            Ok(owner) => owner,
+            Err(failure) => {
+                self.note(&failure);
+                self.leave_to_others();
+                return false;
+            }
+        };
+        // A commit that changes nothing, but is refused if another node has taken over.
+        let commit = Commit {
+            owner: Some(owner),
+            writes: vec![StateWrite::Remove {
+                key: OWNER_CHECK.into(),
+            }],
+            ..Commit::default()
+        };
+        match stage.runtime.bus.commit(&commit, timeout).await {
+            Ok(_) => true,
+            Err(error) => {
+                let failure = self.not_committed(scope, &error);
+                self.note(&failure);
+                self.leave_to_others();
+                false
+            }
+        }
+    }
+
+    /// Keeps nothing of the messages at hand: they come again, here or elsewhere.
+    fn leave_to_others(&mut self) {
+        self.body.instance = None;
+        self.desk.incomings.clear();
+        self.desk.sources.clear();
+        self.pause(HOST_PAUSE);
     }
 
     async fn restart_after(
