@@ -19,6 +19,8 @@ use crate::stomp_client::{AckMode, Stomp, TIMEOUT};
 pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long messages may stay away before they count as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// How many wrong results are shown.
+const EXAMPLES_MAX: usize = 6;
 /// How many messages are sent before their receipts are waited for.
 const BATCH: usize = 16;
 
@@ -324,6 +326,8 @@ pub struct Judgement {
     pub reordered: u64,
     /// Results whose count is not that of their message.
     pub miscounted: u64,
+    /// The first results that were not as they should be, each with what came before of its key.
+    pub examples: Vec<String>,
 }
 
 impl Judgement {
@@ -355,6 +359,13 @@ fn judge(sent: &[u64], came: &[String]) -> Result<Judgement> {
         judgement.doubled += u64::from(*times > 1);
         judgement.reordered += u64::from(last[key].is_some_and(|last| number < last));
         judgement.miscounted += u64::from(count != number + 1);
+        let is_wrong = *times > 1 || count != number + 1;
+        if is_wrong && judgement.examples.len() < EXAMPLES_MAX {
+            let before = last[key];
+            judgement
+                .examples
+                .push(format!("{result} after {before:?}"));
+        }
         last[key] = last[key].max(Some(number));
     }
     let never = seen.iter().flatten().filter(|times| **times == 0);

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::iter;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bus::{Receipt, Subscription, Tag};
 use kernel::worker::Incoming;
@@ -19,8 +21,44 @@ pub(crate) struct Envelope {
 
 /// Where a message came from.
 pub(crate) struct Source {
-    pub subscription: Arc<dyn Subscription>,
+    pub subscription: Arc<Pulled>,
     pub tag: Tag,
+}
+
+/// A subscription of a stage, and whether what came from it still counts.
+///
+/// After a commit that failed, what it was about comes again, and only then what was behind it may
+/// follow. So everything else that came from the same subscription is given back unseen, which ends
+/// the subscription, and the next one begins with what failed.
+pub(crate) struct Pulled {
+    subscription: Box<dyn Subscription>,
+    is_stale: AtomicBool,
+}
+
+impl Pulled {
+    pub fn new(subscription: Box<dyn Subscription>) -> Self {
+        Self {
+            subscription,
+            is_stale: AtomicBool::new(false),
+        }
+    }
+
+    pub fn is_stale(&self) -> bool {
+        self.is_stale.load(Ordering::Acquire)
+    }
+
+    /// Nothing that came from it counts any more.
+    pub fn make_stale(&self) {
+        self.is_stale.store(true, Ordering::Release);
+    }
+}
+
+impl Deref for Pulled {
+    type Target = dyn Subscription;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.subscription
+    }
 }
 
 impl Source {
@@ -30,6 +68,12 @@ impl Source {
 }
 
 impl Envelope {
+    /// Whether it has to come again before it may be handled.
+    pub fn is_stale(&self) -> bool {
+        let source = self.source.as_ref();
+        source.is_some_and(|source| source.subscription.is_stale())
+    }
+
     /// A message from within this process.
     pub fn local(incoming: Incoming, bucket: u32) -> Self {
         Self {

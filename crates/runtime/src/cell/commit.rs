@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bus::{BusError, Commit, Consumed, Owner, StateWrite, Submitted, Subscription};
+use bus::{BusError, Commit, Consumed, Owner, StateWrite, Submitted};
 use bytes::{BufMut, Bytes, BytesMut};
 use kernel::worker::{
     Ask, ChildChange, Effects, Failure, FailureKind, Incoming, Kind, Outgoing, ReplyTo, Target,
@@ -14,7 +14,7 @@ use kernel::{Destination, Headers, Message, Timestamp};
 
 use super::run::{ASK_PREFIX, Run};
 use crate::alarm_clock::What;
-use crate::mailbox::Source;
+use crate::mailbox::{Pulled, Source};
 use crate::outgoing::{Local, LocalTarget, Route, answer_of};
 use crate::scope::{Scope, keys};
 use crate::turn_threads;
@@ -290,7 +290,12 @@ impl Run {
             self.cell.stage.lose(scope);
         }
         if kind == FailureKind::Host {
-            // Others have the messages now, or they come again: nothing of them may be kept.
+            // Others have the messages now, or they come again: nothing of them may be kept, and
+            // nothing that is behind them may come first.
+            let sources = self.desk.sources.iter().flatten();
+            for source in sources.chain(&self.desk.discarded) {
+                source.subscription.make_stale();
+            }
             self.desk.incomings.clear();
             self.desk.sources.clear();
             self.desk.discarded.clear();
@@ -399,17 +404,16 @@ fn alarm_value(at: Timestamp, body: &[u8]) -> Bytes {
 
 /// What is consumed, subscription by subscription.
 fn consumed<'a>(sources: &'a [Option<Source>], discarded: &'a [Source]) -> Vec<Consumed<'a>> {
-    let mut parts: Vec<(&Arc<dyn Subscription>, Consumed<'a>)> = Vec::new();
+    let mut parts: Vec<(&Arc<Pulled>, Consumed<'a>)> = Vec::new();
     for source in discarded.iter().chain(sources.iter().flatten()) {
-        let same = |part: &&mut (&Arc<dyn Subscription>, Consumed<'a>)| {
-            Arc::ptr_eq(part.0, &source.subscription)
-        };
+        let same =
+            |part: &&mut (&Arc<Pulled>, Consumed<'a>)| Arc::ptr_eq(part.0, &source.subscription);
         match parts.iter_mut().rev().find(same) {
             Some((_, part)) => part.receipts.push(source.receipt()),
             None => parts.push((
                 &source.subscription,
                 Consumed {
-                    subscription: &*source.subscription,
+                    subscription: &**source.subscription,
                     receipts: vec![source.receipt()],
                 },
             )),

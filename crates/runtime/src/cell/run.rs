@@ -311,9 +311,9 @@ impl Run {
         while self.desk.batch.first_bucket() == Some(bucket)
             && let Some(envelope) = self.desk.batch.pop()
         {
-            match is_ours {
+            match is_ours && !envelope.is_stale() {
                 true => self.accept(envelope),
-                // Another node has the bucket, and gets what is given back.
+                // It comes again: to the node that has the bucket now, or behind what failed.
                 false => release([envelope]),
             }
         }

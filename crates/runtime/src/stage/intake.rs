@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{Commit, Consumed, Delivery as BusDelivery, QueueSettings, Reject, Subscription};
+use bus::{Commit, Consumed, Delivery as BusDelivery, QueueSettings, Reject};
 use kernel::worker::{Incoming, Kind, ReplyTo};
 use kernel::{Destination, Name};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use super::life::release;
 use super::{Part, Stage};
 use crate::cell::Cell;
 use crate::key::{BUCKETS, bucket_of};
-use crate::mailbox::{Envelope, Source};
+use crate::mailbox::{Envelope, Pulled, Source};
 use crate::scope::Scope;
 use crate::spec::{Delivery, StageKind};
 
@@ -248,7 +248,7 @@ impl Puller {
         }
     }
 
-    async fn subscribe(&self) -> Result<Arc<dyn Subscription>, bus::BusError> {
+    async fn subscribe(&self) -> Result<Arc<Pulled>, bus::BusError> {
         let bus = &self.stage.runtime.bus;
         let takes_turns = !matches!(self.sink, Sink::Pool);
         self.stage.declare(&self.queue, takes_turns).await?;
@@ -263,11 +263,11 @@ impl Puller {
             .max(BATCH_MAX)
             .min(self.stage.runtime.prefetch_max());
         let subscription = bus.subscribe(&from, credit, CALL).await?;
-        Ok(Arc::from(subscription))
+        Ok(Arc::new(Pulled::new(subscription)))
     }
 
-    async fn hand_on(&self, subscription: &Arc<dyn Subscription>) {
-        loop {
+    async fn hand_on(&self, subscription: &Arc<Pulled>) {
+        while !subscription.is_stale() {
             let wanted = self.wait_for_room().await;
             let deliveries = match subscription.next_batch(wanted as usize, LOOK).await {
                 Ok(deliveries) => deliveries,
@@ -331,7 +331,7 @@ impl Puller {
     }
 
     /// Hands each message to the worker that the router chooses.
-    async fn spread(&self, subscription: &Arc<dyn Subscription>, deliveries: Vec<BusDelivery>) {
+    async fn spread(&self, subscription: &Arc<Pulled>, deliveries: Vec<BusDelivery>) {
         let single = {
             let cells = self.stage.cells.read();
             (cells.len() == 1).then(|| cells[0].clone())
@@ -353,7 +353,7 @@ impl Puller {
     }
 
     /// Sends what outside clients published on to the queue of its bucket.
-    async fn forward(&self, subscription: &Arc<dyn Subscription>, deliveries: Vec<BusDelivery>) {
+    async fn forward(&self, subscription: &Arc<Pulled>, deliveries: Vec<BusDelivery>) {
         let StageKind::Keyed(rule) = &self.stage.kind else {
             unreachable!("only keyed stages forward");
         };
@@ -399,17 +399,17 @@ impl Puller {
         let commit = Commit {
             owner,
             consumed: vec![Consumed {
-                subscription: &**subscription,
+                subscription: &***subscription,
                 receipts,
             }],
             sends,
             ..Commit::default()
         };
-        self.commit(&commit).await;
+        self.commit(subscription, &commit).await;
     }
 
     /// The next forward may follow as soon as this one has its place.
-    async fn commit(&self, commit: &Commit<'_>) {
+    async fn commit(&self, subscription: &Pulled, commit: &Commit<'_>) {
         let timeout = Duration::from_millis(self.stage.runtime.settings.commit_timeout_ms);
         loop {
             match self.stage.runtime.bus.submit(commit, timeout).await {
@@ -423,18 +423,17 @@ impl Puller {
                         self.stage.lose(&Scope::Owner);
                     }
                     tracing::warn!(queue = %self.queue, %error, "messages could not be forwarded; they come again");
+                    for consumed in &commit.consumed {
+                        consumed.subscription.release(&consumed.receipts);
+                    }
+                    subscription.make_stale();
                     return;
                 }
             }
         }
     }
 
-    async fn turn_down(
-        &self,
-        subscription: &Arc<dyn Subscription>,
-        delivery: &BusDelivery,
-        reason: String,
-    ) {
+    async fn turn_down(&self, subscription: &Arc<Pulled>, delivery: &BusDelivery, reason: String) {
         let reject = Reject::Dead { reason };
         if let Err(error) = subscription.reject(delivery, reject, CALL).await {
             tracing::warn!(queue = %self.queue, %error, "a message could not be put among the dead letters; it comes again");
@@ -467,7 +466,7 @@ impl Drop for Unplaced {
     }
 }
 
-fn envelope(subscription: &Arc<dyn Subscription>, delivery: BusDelivery, bucket: u32) -> Envelope {
+fn envelope(subscription: &Arc<Pulled>, delivery: BusDelivery, bucket: u32) -> Envelope {
     let (message, tag) = delivery.split();
     let incoming = Incoming {
         message,
