@@ -1,7 +1,7 @@
 //! A node: the data folder, the broker and every listener, from start to drain.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -147,15 +147,15 @@ impl Node {
             }
         };
         if let Some(name) = name {
-            let joining = deployments.join(control::NodeSettings {
+            let settings = control::NodeSettings {
                 name,
                 labels,
                 rules: control::Rules::default(),
-            });
-            if let Err(error) = joining.await {
+            };
+            if let Err(error) = join(&config.data, &engine, &deployments, settings).await {
                 stop_workers(&deployments, Duration::ZERO).await;
                 close_after_failure(&engine).await;
-                return Err(NodeError::Bus(error).into());
+                return Err(error);
             }
         }
         let bound = all_bound(address, listeners.as_ref());
@@ -345,6 +345,21 @@ async fn start_deployments(
             Err(error.into())
         }
     }
+}
+
+/// From now on this node has its part in what all nodes share.
+async fn join(
+    data: &Path,
+    engine: &Engine,
+    deployments: &Arc<Deployments>,
+    settings: control::NodeSettings,
+) -> Result<(), StartError> {
+    // On a bus that others share, what stood alone may stand there still.
+    if engine.own.is_some() {
+        deployments.adopt(data).await?;
+    }
+    deployments.join(settings).await.map_err(NodeError::Bus)?;
+    Ok(())
 }
 
 /// Workers finish their turns and are saved.

@@ -9,9 +9,10 @@ mod guarantees;
 mod report;
 mod suite;
 
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use hivewire_bench::peers::rabbitmq::RabbitMq;
 use parking_lot::Mutex;
 use tracing_subscriber::EnvFilter;
@@ -24,6 +25,11 @@ use crate::engines::{
 };
 use crate::report::{Column, Report};
 use crate::suite::{Fixture, Guarantee, Outcome, World};
+
+/// What each engine promises, for people.
+const PAGE: &str = "../../docs/reference/engines.md";
+/// If it is set, the page is written and not compared.
+const WRITE_VARIABLE: &str = "HIVEWIRE_CONTRACT_WRITE";
 
 /// Names the only engine to run.
 const ENGINE_VARIABLE: &str = "HIVEWIRE_CONTRACT_ENGINE";
@@ -55,6 +61,27 @@ fn main() -> Result<()> {
     if report.failed() > 0 {
         std::process::exit(1);
     }
+    let is_whole = [ENGINE_VARIABLE, GUARANTEE_VARIABLE]
+        .iter()
+        .all(|variable| std::env::var_os(variable).is_none());
+    match is_whole {
+        true => check_page(&report.page()),
+        false => Ok(()),
+    }
+}
+
+/// Compares the reference with what was found, or writes it if that is asked for.
+fn check_page(page: &str) -> Result<()> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+    if std::env::var_os(WRITE_VARIABLE).is_some() {
+        return std::fs::write(&path, page).context("cannot write the page");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    ensure!(
+        written == page,
+        "{} does not say what was found: run `make contract`, which writes it",
+        path.display()
+    );
     Ok(())
 }
 

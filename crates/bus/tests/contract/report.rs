@@ -90,6 +90,34 @@ impl Report {
         println!("{} passed, {} failed", self.passed(), self.failed());
     }
 
+    /// The page of the reference that says what each engine promises.
+    pub fn page(&self) -> String {
+        let mut page = String::from(PAGE_START);
+        page.push_str("\n| guarantee |");
+        for column in &self.columns {
+            page.push_str(&format!(" {} |", column.label));
+        }
+        page.push_str("\n|---|");
+        page.push_str(&"---|".repeat(self.columns.len()));
+        for (row, guarantee) in self.guarantees.iter().enumerate() {
+            page.push_str(&format!("\n| {guarantee} |"));
+            for column in &self.columns {
+                let word = column.outcomes.get(row).map_or("", Outcome::word);
+                page.push_str(&format!(" {word} |"));
+            }
+        }
+        page.push_str("\n\n## Why not\n\n");
+        for column in &self.columns {
+            for (guarantee, outcome) in self.guarantees.iter().zip(&column.outcomes) {
+                if let Outcome::NotGiven(reason) = outcome {
+                    let label = column.label;
+                    page.push_str(&format!("- {label}, *{guarantee}*: {reason}.\n"));
+                }
+            }
+        }
+        page
+    }
+
     fn print_table(&self) {
         let width = self
             .guarantees
@@ -150,6 +178,17 @@ impl Report {
         }
     }
 }
+
+const PAGE_START: &str = "\
+# What each engine promises
+
+Written by `make contract`, which asks every engine; each run of the tests compares.
+
+`yes`: the engine was asked and kept it. `not given`: it says itself that it does not, see below. `n/a`: it
+cannot be asked there, or is asked in another column. Columns with `+ postgres` have the shared store, columns
+with `slow network` a proxy in between that delays and cuts connections, and `node` is a Hivewire broker as a node
+uses it.
+";
 
 /// How much of a reason is printed.
 const REASON_BYTES_MAX: usize = 160;

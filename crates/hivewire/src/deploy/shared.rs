@@ -2,6 +2,7 @@
 //! read, and each applies it to its own part.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -9,14 +10,14 @@ use async_trait::async_trait;
 use bus::BusError;
 use control::{Agent, Deployer, Member, NodeSettings, NodeState, Order, Share};
 use kernel::{Name, StageAddress, WorkerAddress};
-use runtime::StopTarget;
+use runtime::{Delivery, StopTarget};
 use tokio::time::timeout;
 
 use super::change::Plan;
 use super::sharing::{Applied, Sharing};
 use super::slot::{Numbers, Slot};
 use super::source::Component;
-use super::store::Record;
+use super::store::{Record, Store};
 use crate::load::Load;
 
 use super::{ControlError, DeployError, DeployedStage, Deployments, StoreError};
@@ -58,6 +59,32 @@ impl Deployments {
         );
         // A node joins once.
         let _ = sharing.agent.set(agent.await?);
+        Ok(())
+    }
+
+    /// What ran here while the node stood alone becomes what all nodes share, with its state.
+    pub async fn adopt(&self, data: &Path) -> Result<(), StoreError> {
+        let Some(sharing) = &self.sharing else {
+            return Ok(());
+        };
+        let alone = Store::open(self.bus.clone(), data, None).await?;
+        for record in alone.read().await?.records {
+            let stage = record.spec.address.clone();
+            if record.spec.delivery == Delivery::Memory {
+                tracing::warn!(%stage, "a stage with memory delivery cannot be shared and does not run: deploy it with durable delivery");
+                continue;
+            }
+            if sharing.definition(&stage).await?.0 == 0 {
+                for digest in record.digests() {
+                    let component = self.store.load_component(digest).await?;
+                    sharing.save_component(&component).await?;
+                }
+                let watcher = record.watch.then(|| sharing.node.to_string());
+                let shared = Record { watcher, ..record };
+                sharing.put(&stage, 0, Some(&shared)).await?;
+            }
+            alone.remove(&stage).await?;
+        }
         Ok(())
     }
 
