@@ -74,6 +74,9 @@ fn exit_codes(page: &mut String) {
     }
 }
 
+/// Keys that need not stand there and have no default.
+const OPTIONAL: &[&str] = &["node.name", "node.state"];
+
 /// The reference of the configuration.
 pub(crate) fn configuration() -> String {
     let mut page = String::from(INTRODUCTION);
@@ -81,6 +84,7 @@ pub(crate) fn configuration() -> String {
     for key in known_keys() {
         let default = match &key.default {
             Value::Null if key.path == CACHE_KEY => "`cache` in the data folder".to_owned(),
+            Value::Null if OPTIONAL.contains(&key.path.as_str()) => "none".to_owned(),
             Value::Null => "must be given".to_owned(),
             default => format!("`{default}`"),
         };
@@ -213,6 +217,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("workers.runtime.turn_threads_max", "how many there may be when turns block or take long"),
     ("workers.runtime.send_timeout_ms", "how long a send waits for room before it fails"),
     ("workers.runtime.commit_timeout_ms", "how long a commit may take before it is in doubt"),
+    ("workers.runtime.prefetch_max", "messages of one queue that may be on their way through the workers of this process"),
     ("workers.runtime.eager_workers_max", "workers of a stage of components that get an instance before a message comes"),
     ("workers.components.instances_max", "instances in memory at a time: so many of components with little data, and as many of others"),
     ("workers.components.memory_bytes_max", "memory that any one instance can be given, whatever its own limit says"),
@@ -234,6 +239,11 @@ const MEANINGS: &[(&str, &str)] = &[
     ("workers.limits.memory_bytes_max", "memory of an instance, unless its deployment says otherwise"),
     ("workers.limits.call_ms_max", "how long one call of a worker may take, unless its deployment says otherwise"),
     ("workers.limits.host_calls_max", "how often one call of a worker may call the host, unless its deployment says otherwise"),
+    ("node.bus", "the bus that the nodes share, instead of a broker in this process; several addresses are tried in turn"),
+    ("node.labels", "what distinguishes this node, each as `key=value`"),
+    ("node.name", "what this node is called among others that share its work; without one it stands alone"),
+    ("node.quorum_members", "members of a durable queue of RabbitMQ, over AMQP; from three on what is acknowledged survives the loss of a machine"),
+    ("node.state", "the store that the nodes share, `postgres://…`; not needed with a Hivewire broker"),
     ("deploy.allow_private_sources", "lets components come from URIs that lead into this machine or its network"),
     ("deploy.fetch_seconds_max", "how long one fetch of a component may take"),
     ("deploy.watch_interval_ms", "how often a URI is looked at for another version"),
