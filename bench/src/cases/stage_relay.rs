@@ -1,5 +1,6 @@
 //! Messages per second from queue to queue: by a stage, and by a bare relay.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bus::engines::{AmqpBus, AmqpSettings, StompBus, StompSettings};
@@ -9,7 +10,7 @@ use kernel::Name;
 use tokio::runtime::Runtime;
 
 use super::{Case, Measurement, PeerFigure, Result, Side, Size, Systems, Target};
-use crate::relays::{self, Queues, Running, amqp, stage, stomp};
+use crate::relays::{self, Origin, Queues, Running, amqp, stage, stomp};
 use crate::workers::{self, PATIENCE, refused, tokio_runtime};
 
 const SIZE: Size = Size::Timed {
@@ -19,15 +20,15 @@ const SIZE: Size = Size::Timed {
 pub(super) const CASES: &[Case] = &[
     Case {
         name: "stage-rabbitmq-amqp",
-        description: "A stage between two queues of RabbitMQ over AMQP, with commits in PostgreSQL.",
+        description: "A stage between two queues of RabbitMQ over AMQP, with commits in PostgreSQL. \
+                      The messages come from another stage.",
         peer_name: "bare relay, RabbitMQ (AMQP)",
         peer: PeerFigure::Measured,
         unit: "messages/s",
         target: Target::AtLeast(0.8),
         size: SIZE,
-        measure: |systems, side, messages| match side {
-            Side::Ours => stage_over_rabbitmq(systems, Protocol::Amqp, messages),
-            Side::Peer => bare_relay(systems, Protocol::Amqp, messages),
+        measure: |systems, side, messages| {
+            over_rabbitmq(systems, side, Protocol::Amqp, Origin::Stage, messages)
         },
     },
     Case {
@@ -38,23 +39,35 @@ pub(super) const CASES: &[Case] = &[
         unit: "messages/s",
         target: Target::AtLeast(0.8),
         size: SIZE,
-        measure: |systems, side, messages| match side {
-            Side::Ours => stage_over_rabbitmq(systems, Protocol::Stomp, messages),
-            Side::Peer => bare_relay(systems, Protocol::Stomp, messages),
+        measure: |systems, side, messages| {
+            over_rabbitmq(systems, side, Protocol::Stomp, Origin::Stage, messages)
+        },
+    },
+    Case {
+        name: "stage-rabbitmq-amqp-client",
+        description: "As the first one, but the messages come from a client: the store remembers \
+                      the id of each.",
+        peer_name: "bare relay, RabbitMQ (AMQP)",
+        peer: PeerFigure::Measured,
+        unit: "messages/s",
+        target: Target::None,
+        size: SIZE,
+        measure: |systems, side, messages| {
+            over_rabbitmq(systems, side, Protocol::Amqp, Origin::Client, messages)
         },
     },
     Case {
         name: "stage-remote-hivewire",
         description: "A stage between two queues of a Hivewire broker in a process of its own, over \
                       STOMP, with commits in the broker's journal.",
-        peer_name: "bare relay, RabbitMQ (STOMP)",
+        peer_name: "bare relay, RabbitMQ (AMQP)",
         peer: PeerFigure::Measured,
         unit: "messages/s",
         target: Target::AtLeast(5.0),
         size: SIZE,
         measure: |systems, side, messages| match side {
-            Side::Ours => stage_over_hivewire(systems, messages),
-            Side::Peer => bare_relay(systems, Protocol::Stomp, messages),
+            Side::Ours => over_hivewire(systems, messages),
+            Side::Peer => over_rabbitmq(systems, side, Protocol::Amqp, Origin::Stage, messages),
         },
     },
 ];
@@ -66,15 +79,18 @@ enum Protocol {
     Stomp,
 }
 
-/// Where RabbitMQ is.
+/// Where RabbitMQ and the shared store are.
 struct Addresses {
     amqp: String,
-    stomp: std::net::SocketAddr,
+    stomp: SocketAddr,
+    store: String,
 }
 
 fn addresses(systems: &mut Systems) -> Result<Addresses> {
+    let store = systems.postgres()?.uri();
     let rabbitmq = systems.rabbitmq()?;
     Ok(Addresses {
+        store,
         amqp: rabbitmq.amqp_uri(),
         stomp: rabbitmq.stomp_address(),
     })
@@ -85,10 +101,7 @@ fn amqp_bus(uri: &str) -> workers::Result<Arc<dyn Bus>> {
     Ok(Arc::new(bus))
 }
 
-async fn stomp_bus(
-    address: std::net::SocketAddr,
-    node: Option<Name>,
-) -> workers::Result<Arc<dyn Bus>> {
+async fn stomp_bus(address: SocketAddr, node: Option<Name>) -> workers::Result<Arc<dyn Bus>> {
     let mut settings = StompSettings::new(format!("stomp://guest:guest@{address}"));
     settings.node = node;
     let connect = async || -> std::result::Result<StompBus, BusError> {
@@ -106,41 +119,33 @@ async fn bus_over(protocol: Protocol, addresses: &Addresses) -> workers::Result<
     }
 }
 
-fn stage_over_rabbitmq(
-    systems: &mut Systems,
+/// Starts a stage or, as the peer, a bare relay.
+async fn start(
+    side: Side,
     protocol: Protocol,
-    messages: u32,
-) -> Result<Measurement> {
-    let store = systems.postgres()?.uri();
-    let addresses = addresses(systems)?;
-    over_rabbitmq(systems, protocol, messages, async |queues: &Queues| {
-        let store = PostgresStore::start(&PostgresSettings::new(&store));
-        let store = store.map_err(refused("connect to the store"))?;
-        let engine = bus_over(protocol, &addresses).await?;
-        let bus = Arc::new(StoredBus::new(engine, Arc::new(store)));
-        stage::start(bus, queues).await
-    })
-}
-
-fn bare_relay(systems: &mut Systems, protocol: Protocol, messages: u32) -> Result<Measurement> {
-    let addresses = addresses(systems)?;
-    over_rabbitmq(
-        systems,
-        protocol,
-        messages,
-        async |queues: &Queues| match protocol {
-            Protocol::Amqp => amqp::start(&addresses.amqp, queues).await,
-            Protocol::Stomp => stomp::start(addresses.stomp, queues),
-        },
-    )
+    addresses: &Addresses,
+    queues: &Queues,
+) -> workers::Result<Box<dyn Running>> {
+    match (side, protocol) {
+        (Side::Ours, _) => {
+            let store = PostgresStore::start(&PostgresSettings::new(&addresses.store));
+            let store = store.map_err(refused("connect to the store"))?;
+            let engine = bus_over(protocol, addresses).await?;
+            let bus = Arc::new(StoredBus::new(engine, Arc::new(store)));
+            stage::start(bus, queues).await
+        }
+        (Side::Peer, Protocol::Amqp) => amqp::start(&addresses.amqp, queues).await,
+        (Side::Peer, Protocol::Stomp) => stomp::start(addresses.stomp, queues),
+    }
 }
 
 /// One repetition over RabbitMQ, whose queues are looked at over AMQP.
 fn over_rabbitmq(
     systems: &mut Systems,
+    side: Side,
     protocol: Protocol,
+    origin: Origin,
     messages: u32,
-    start: impl AsyncFnOnce(&Queues) -> workers::Result<Box<dyn Running>>,
 ) -> Result<Measurement> {
     let addresses = addresses(systems)?;
     let queues = Queues::named(&systems.fresh_destination())?;
@@ -148,8 +153,8 @@ fn over_rabbitmq(
     let keeper = tokio.block_on(amqp::Keeper::start(&addresses.amqp))?;
     let relay = tokio.block_on(async {
         let bus = bus_over(protocol, &addresses).await?;
-        relays::fill(&bus, &queues, messages).await?;
-        start(&queues).await
+        relays::fill(&bus, &queues, origin, messages).await?;
+        start(side, protocol, &addresses, &queues).await
     })?;
     let rate = finish(&tokio, relay, messages, || {
         tokio.block_on(keeper.length(&queues.output))
@@ -163,14 +168,14 @@ fn over_rabbitmq(
     Ok(rate)
 }
 
-fn stage_over_hivewire(systems: &mut Systems, messages: u32) -> Result<Measurement> {
+fn over_hivewire(systems: &mut Systems, messages: u32) -> Result<Measurement> {
     let queues = Queues::named(&systems.fresh_destination())?;
     let hivewire = systems.hivewire()?;
     let address = hivewire.stomp_address();
     let tokio = tokio_runtime()?;
     let node = Name::new("bench").map_err(refused("name a node"))?;
     let bus = tokio.block_on(stomp_bus(address, Some(node)))?;
-    tokio.block_on(relays::fill(&bus, &queues, messages))?;
+    tokio.block_on(relays::fill(&bus, &queues, Origin::Stage, messages))?;
     let relay = tokio.block_on(stage::start(bus.clone(), &queues))?;
     let rate = finish(&tokio, relay, messages, || {
         let length = hivewire.queue_messages(queues.output.as_str());

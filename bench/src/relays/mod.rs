@@ -14,8 +14,9 @@ pub mod stomp;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bus::store::MessageId;
 use bus::{Bus, QueueSettings};
-use kernel::{Destination, Name, StageAddress};
+use kernel::{Destination, Headers, Message, Name, StageAddress};
 
 use crate::workers::native::message;
 use crate::workers::{PATIENCE, Result, Tally, WorkerError, refused};
@@ -59,8 +60,38 @@ pub trait Running {
     fn stop(self: Box<Self>, tokio: &tokio::runtime::Runtime) -> Result<()>;
 }
 
+/// Where the messages of the input come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From another stage, whose commits number what they send.
+    Stage,
+    /// From a client, each with an id of which nothing is known.
+    Client,
+}
+
+impl Origin {
+    fn message(self, queues: &Queues, number: u32) -> Result<Message> {
+        let message = message(number);
+        if self == Self::Client {
+            return Ok(message);
+        }
+        let id = MessageId::Ours {
+            sender: format!("{}.1.1", queues.output),
+            number: u64::from(number) + 1,
+        };
+        let id = id.to_string();
+        let headers = Headers::from_pairs([(bus::MESSAGE_ID, id.as_str())]);
+        Ok(message.with_headers(headers.map_err(refused("number a message"))?))
+    }
+}
+
 /// Makes both queues and puts so many messages into the input.
-pub async fn fill(bus: &Arc<dyn Bus>, queues: &Queues, messages: u32) -> Result<()> {
+pub async fn fill(
+    bus: &Arc<dyn Bus>,
+    queues: &Queues,
+    origin: Origin,
+    messages: u32,
+) -> Result<()> {
     let settings = QueueSettings::default();
     for queue in [queues.input(), queues.output.clone()] {
         let declared = bus.declare(&queue, &settings, PATIENCE);
@@ -69,7 +100,8 @@ pub async fn fill(bus: &Arc<dyn Bus>, queues: &Queues, messages: u32) -> Result<
     let input = Destination::Queue(queues.input());
     let numbers: Vec<u32> = (0..messages).collect();
     for numbers in numbers.chunks(FILL_MESSAGES) {
-        let mut batch = numbers.iter().copied().map(message).collect();
+        let batch = numbers.iter().map(|n| origin.message(queues, *n));
+        let mut batch = batch.collect::<Result<_>>()?;
         let published = bus.publish(&input, &mut batch, PATIENCE).await;
         published.map_err(refused("fill a queue"))?;
     }
@@ -129,6 +161,16 @@ pub async fn drain(bus: &Arc<dyn Bus>, queues: &Queues, messages: u32) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stage_numbers_what_it_sends_and_a_client_does_not() {
+        let queues = Queues::named("x").unwrap();
+        let of_stage = Origin::Stage.message(&queues, 6).unwrap();
+        let id = of_stage.headers.get(bus::MESSAGE_ID).map(MessageId::parse);
+        assert!(matches!(id, Some(MessageId::Ours { number: 7, .. })));
+        let of_client = Origin::Client.message(&queues, 6).unwrap();
+        assert_eq!(of_client, message(6));
+    }
 
     #[test]
     fn the_rate_counts_from_the_first_look_that_finds_some() {
