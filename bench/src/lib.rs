@@ -1,6 +1,6 @@
 //! Side-by-side benchmarks: Hivewire and the systems its users would otherwise take.
 //!
-//! Four parts, each usable alone:
+//! Five parts, each usable alone:
 //!
 //! - [`peers`] starts real brokers on loopback and ends them again, whatever happens. Other
 //!   tests use it too; the main types are [`peers::rabbitmq::RabbitMq`],
@@ -9,6 +9,7 @@
 //! - [`drivers`] puts load on a broker through one set of loops for all protocols, and checks
 //!   every body that arrives.
 //! - [`workers`] drives our workers and the actors of other libraries within this process.
+//! - [`relays`] moves messages from queue to queue, with a stage and without.
 //! - [`cases`] lists what is compared, [`report`] writes down how it came out.
 //!
 //! Everything blocks; what needs an async runtime starts its own.
@@ -36,5 +37,6 @@
 pub mod cases;
 pub mod drivers;
 pub mod peers;
+pub mod relays;
 pub mod report;
 pub mod workers;

@@ -2,6 +2,7 @@
 
 mod gamq_published;
 mod round_trip;
+mod stage_relay;
 mod throughput;
 mod topic_memory;
 mod worker_ask;
@@ -15,6 +16,7 @@ use crate::drivers::LoadError;
 use crate::peers::PeerError;
 use crate::peers::hivewire::Hivewire;
 use crate::peers::nats::Nats;
+use crate::peers::postgres::Postgres;
 use crate::peers::rabbitmq::RabbitMq;
 use crate::report::Row;
 use crate::workers::WorkerError;
@@ -154,6 +156,7 @@ pub fn all() -> Vec<&'static Case> {
         .chain(worker_memory::CASES)
         .chain(worker_durable::CASES)
         .chain(worker_replace::CASES)
+        .chain(stage_relay::CASES)
         .collect()
 }
 
@@ -184,6 +187,7 @@ pub struct Systems {
     hivewire: Option<Hivewire>,
     rabbitmq: Option<RabbitMq>,
     nats: Option<Nats>,
+    postgres: Option<Postgres>,
     destinations: u32,
 }
 
@@ -198,6 +202,10 @@ impl Systems {
 
     fn nats(&mut self) -> Result<&Nats> {
         started(&mut self.nats, Nats::start)
+    }
+
+    fn postgres(&mut self) -> Result<&Postgres> {
+        started(&mut self.postgres, Postgres::start)
     }
 
     /// A name that no earlier repetition has used, so that nothing is left over from one.

@@ -64,6 +64,12 @@ impl Connection {
         Ok(Closer { stream })
     }
 
+    /// A handle with which another thread can write to this connection.
+    pub fn writer(&self) -> Result<Writer> {
+        let stream = self.closer()?.stream;
+        Ok(Writer { stream })
+    }
+
     /// Writes everything.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream.write_all(bytes).map_err(|error| {
@@ -157,6 +163,20 @@ impl Closer {
     /// Shuts the connection down. It may be down already, which is as good.
     pub fn close(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Writes to a [`Connection`] that another thread reads from.
+#[derive(Debug)]
+pub struct Writer {
+    stream: TcpStream,
+}
+
+impl Writer {
+    /// Writes everything.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.stream.write_all(bytes);
+        written.map_err(|error| LoadError::system("write to the server", error))
     }
 }
 

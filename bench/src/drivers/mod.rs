@@ -15,7 +15,7 @@ pub mod stomp;
 use std::net::SocketAddr;
 
 pub use body::{Body, Tally};
-pub use connection::Connection;
+pub use connection::{Closer, Connection, Writer};
 
 /// What can go wrong while a load runs.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +94,15 @@ impl Frame {
         {
             out[start + at..start + at + digits.len()].copy_from_slice(&digits);
         }
+    }
+
+    /// Appends the message with another body of the same length; only its confirmation has this
+    /// number.
+    pub fn append_body(&self, number: u32, body: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        self.append(number, out);
+        let at = start + self.sequence_at;
+        out[at..at + body.len()].copy_from_slice(body);
     }
 }
 

@@ -42,6 +42,21 @@ impl Stomp {
         }
     }
 
+    /// Reads a message that is acknowledged later.
+    pub fn read_received(bytes: &[u8]) -> Result<Step<Received<'_>>> {
+        let Some((length, frame)) = parse(bytes)? else {
+            return Ok(Step::Incomplete);
+        };
+        match (frame.command, frame.header(b"ack")) {
+            (b"", _) => Ok(Step::Done(length, None)),
+            (b"MESSAGE", Some(id)) => {
+                let body = frame.body;
+                Ok(Step::Done(length, Some(Received { id, body })))
+            }
+            _ => Err(LoadError::refused(bytes)),
+        }
+    }
+
     fn acknowledge_header(&self) -> String {
         match self.acknowledge {
             Acknowledge::Auto => "ack:auto\n".to_owned(),
@@ -50,6 +65,22 @@ impl Stomp {
             }
         }
     }
+}
+
+/// A message that is acknowledged later.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Received<'a> {
+    /// How the acknowledgement names it.
+    pub id: &'a [u8],
+    /// The body.
+    pub body: &'a [u8],
+}
+
+/// Appends the acknowledgement of the message with this id.
+pub fn acknowledgement(id: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"ACK\nid:");
+    out.extend_from_slice(id);
+    out.extend_from_slice(b"\n\n\0");
 }
 
 impl Client for Stomp {
@@ -125,9 +156,7 @@ impl Client for Stomp {
                     let id = frame
                         .header(b"ack")
                         .ok_or_else(|| LoadError::refused(bytes))?;
-                    replies.extend_from_slice(b"ACK\nid:");
-                    replies.extend_from_slice(id);
-                    replies.extend_from_slice(b"\n\n\0");
+                    acknowledgement(id, replies);
                 }
                 Ok(Step::Done(length, Some(frame.body)))
             }
@@ -319,6 +348,21 @@ mod tests {
             .read_message(b"MESSAGE\nack:T_0@@x\n\n\0", &mut replies)
             .expect("a message");
         assert_eq!(replies, b"ACK\nid:T_0@@x\n\n\0");
+    }
+
+    #[test]
+    fn a_message_can_be_acknowledged_later_and_sent_on_with_its_body() {
+        let message = b"MESSAGE\nack:7\n\n0000000007k\n\0";
+        let step = Stomp::read_received(message).expect("a message");
+        let body = b"0000000007k\n".as_slice();
+        let received = Received { id: b"7", body };
+        assert_eq!(step, Step::Done(message.len(), Some(received)));
+        assert!(Stomp::read_received(b"MESSAGE\n\n\0").is_err(), "no id");
+        let mut out = Vec::new();
+        let frame = Stomp::durable().frame("q", &Body::new(12), true);
+        frame.append_body(3, body, &mut out);
+        let expected = b"SEND\ndestination:/queue/q\ncontent-length:12\npersistent:true\nreceipt:0000000003\n\n0000000007k\n\0";
+        assert_eq!(out, expected);
     }
 
     #[test]

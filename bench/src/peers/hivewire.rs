@@ -128,6 +128,13 @@ impl Hivewire {
         })
     }
 
+    /// How many messages wait in a queue.
+    pub fn queue_messages(&self, queue: &str) -> Result<u32> {
+        let name = format!("hivewire_queue_messages{{queue=\"{queue}\"}}");
+        let text = request(self.http, "/metrics", Some(&self.token()?))?;
+        Ok(sum_of_metric(&text, &name).map_or(0, |messages| messages as u32))
+    }
+
     /// What `hivewire --version` prints.
     pub fn version() -> Result<String> {
         let output = Command::new(find_binary()?)
@@ -210,6 +217,7 @@ mod tests {
         let text =
             "# TYPE a counter\na_total{x=\"1\"} 3\na_total{x=\"2\"} 4\na_total_more 9\nb 1\n";
         assert_eq!(sum_of_metric(text, "a_total"), Some(7.0));
+        assert_eq!(sum_of_metric(text, "a_total{x=\"2\"}"), Some(4.0));
         assert_eq!(sum_of_metric(text, "b"), Some(1.0));
         assert_eq!(sum_of_metric(text, "c"), None);
     }

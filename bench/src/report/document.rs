@@ -35,6 +35,20 @@ body as part of their own message type, ours as a message that could as well com
 Where the other column says what we allow there is no peer; the ratio is the share of it that is used.
 ";
 
+const STAGES: &str = "\
+A stage of one worker takes durable messages of 128 bytes from one queue of a server and sends each
+on to another one; input and output are committed together. The bare relay beside it does what a
+program without Hivewire would: it consumes, publishes without waiting for each confirm, and
+acknowledges what is confirmed, with the client library that our engine uses (AMQP) or the driver of
+the rows above (STOMP). Both relays work between queues of the same kind (RabbitMQ: quorum queues)
+with at most 4,096 messages unacknowledged, in turn, each repetition with new queues.
+
+The input is filled before. The figure is what arrives in the output per second, from the first to
+the last message, as the server tells its length; then everything is taken out, and a message that
+is lost, doubled or changed is an error, not a figure. Server, shared store (PostgreSQL, which syncs
+every commit) and relay share the machine's cores; the bare relay has no store.
+";
+
 const REPEAT: &str = "\
 To repeat it: `tests/tools/install bench`, `cargo build --release`,
 `cargo run --release -p hivewire-bench`. With `--only NAME` one case runs and only its row changes;
@@ -42,16 +56,28 @@ To repeat it: `tests/tools/install bench`, `cargo build --release`,
 the directory, and so the disk, that holds the data.
 ";
 
+/// How the names of cases begin that have a part of their own.
+const WORKER: &str = "worker-";
+const STAGE: &str = "stage-";
+
+fn kind_of(case: &Case) -> Option<&'static str> {
+    let mut kinds = [WORKER, STAGE].into_iter();
+    kinds.find(|kind| case.name.starts_with(kind))
+}
+
 /// Writes our part of the page.
 pub fn document(cases: &[&Case], rows: &[Row], machine: &Machine) -> String {
     let mut text = format!("{BEGIN}\n{REPEAT}\n## Machine\n\n");
     for (name, value) in &machine.facts {
         text.push_str(&format!("- {name}: {value}\n"));
     }
-    let (workers, brokers): (Vec<_>, Vec<_>) = cases
-        .iter()
-        .partition(|case| case.name.starts_with("worker-"));
-    for (title, method, cases) in [("Brokers", BROKERS, brokers), ("Workers", WORKERS, workers)] {
+    for (title, method, kind) in [
+        ("Brokers", BROKERS, None),
+        ("Workers", WORKERS, Some(WORKER)),
+        ("Stages over the network", STAGES, Some(STAGE)),
+    ] {
+        let cases = cases.iter().filter(|case| kind_of(case) == kind);
+        let cases: Vec<&Case> = cases.copied().collect();
         text.push_str(&format!("\n## {title}\n\n{method}\n"));
         section(&mut text, &cases, rows);
     }

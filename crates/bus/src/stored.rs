@@ -287,7 +287,9 @@ impl StoredBus {
         if let Some(lane) = self.ownerless.lock().get(queue) {
             return Ok(lane.clone());
         }
-        let name = format!("{OWNERLESS_PREFIX}{:032x}", fastrand::u128(..));
+        // It is part of every id that is sent, so it is short. Should two ever choose the same one, their
+        // epochs differ.
+        let name = format!("{OWNERLESS_PREFIX}{:x}", fastrand::u64(..));
         let bucket = Name::new(&name).map_err(|error| BusError::Refused {
             reason: error.to_string(),
         })?;

@@ -44,6 +44,11 @@ impl MessageId {
         Some(Self::Ours { sender, number })
     }
 
+    /// Whether this text begins like the id that a commit gave.
+    pub(crate) fn is_of_commit(text: &str) -> bool {
+        text.starts_with(OURS)
+    }
+
     /// The sender of what a bucket sends to one destination.
     pub(crate) fn sender(bucket: &Name, epoch: u64, stream: u64) -> String {
         format!("{bucket}.{epoch}.{stream}")

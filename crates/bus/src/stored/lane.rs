@@ -19,6 +19,9 @@ use crate::store::{ConsumedIds, MessageId, OutboxEntry, Position, StoreCommit};
 
 /// How many messages of one bucket may be committed and not published.
 const UNPUBLISHED_MESSAGES_MAX: u32 = 16_384;
+/// How many messages are published before their input is acknowledged, unless one commit has more: the
+/// engine brings new input only then, and should do so while the next ones are published.
+const ROUND_MESSAGES_MAX: usize = 512;
 /// How many destinations of one bucket are remembered; then their streams begin anew.
 const STREAMS_MAX: usize = 10_000;
 /// How many streams one commit can begin: they are numbered after it.
@@ -239,15 +242,25 @@ impl Lane {
         })
     }
 
-    /// Everything that waits. If nothing does, the lane no longer runs.
-    fn take(&self) -> VecDeque<Job> {
+    /// What waits, as far as it is to be done together. If nothing does, the lane no longer runs.
+    fn take(&self) -> Vec<Job> {
         let mut jobs = self.jobs.lock();
         jobs.running = !jobs.waiting.is_empty();
-        std::mem::take(&mut jobs.waiting)
+        let mut messages = 0;
+        let together = jobs.waiting.iter().take_while(|job| {
+            let is_first = messages == 0;
+            messages += job.entries.len();
+            is_first || messages <= ROUND_MESSAGES_MAX
+        });
+        let count = together.count();
+        jobs.waiting.drain(..count).collect()
     }
 
     /// Tells the store what was published, unless a commit comes that does.
     async fn mark(&self, shared: &Shared) {
+        if !self.jobs.lock().waiting.is_empty() {
+            return;
+        }
         let waited = Deadline::after(MARK_AFTER);
         // The first word may be of what was done just now.
         while waited.limit(self.more.notified()).await.is_ok() {
@@ -361,6 +374,41 @@ mod tests {
             ids(&next),
             [format!("hw:b.3.{y}.2"), format!("hw:b.3.{x}.3")]
         );
+    }
+
+    #[test]
+    fn a_round_has_whole_commits_and_not_too_many_messages() {
+        let lane = Lane::new(Name::new("b").unwrap(), Position::default());
+        let entry = OutboxEntry {
+            to: queue("x"),
+            message: Message::new("1"),
+        };
+        let sizes = [
+            0,
+            ROUND_MESSAGES_MAX - 1,
+            1,
+            0,
+            1,
+            ROUND_MESSAGES_MAX + 1,
+            1,
+        ];
+        for (number, size) in sizes.into_iter().enumerate() {
+            let room = lane.room.clone().try_acquire_many_owned(size as u32);
+            lane.jobs.lock().waiting.push_back(Job {
+                number: number as u64,
+                entries: vec![entry.clone(); size],
+                settled: Vec::new(),
+                done: oneshot::channel().0,
+                _room: room.unwrap(),
+            });
+        }
+        let round = || lane.take().iter().map(|job| job.number).collect::<Vec<_>>();
+        assert_eq!(round(), [0, 1, 2, 3]);
+        assert_eq!(round(), [4]);
+        assert_eq!(round(), [5]);
+        assert_eq!(round(), [6]);
+        assert!(lane.is_busy());
+        assert!(round().is_empty() && !lane.is_busy());
     }
 
     #[test]

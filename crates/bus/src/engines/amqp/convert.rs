@@ -2,7 +2,9 @@
 //!
 //! Headers become AMQP headers and the properties of the same meaning, so that other clients of the
 //! server read them. AMQP keeps neither the order nor doubles; headers that would come out
-//! otherwise travel in their stored form as well.
+//! otherwise travel in their stored form as well. The id that a commit gave to what it sends is a
+//! property and nothing else: it is on every message between stages, and a table costs the server
+//! time.
 
 use bytes::Bytes;
 use kernel::{Headers, HeadersBuilder, Message, Timestamp};
@@ -10,7 +12,8 @@ use lapin::BasicProperties;
 use lapin::message::Delivery as Arrived;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 
-use crate::delivery::{Delivery, Receipt};
+use crate::delivery::{Delivery, MESSAGE_ID, Receipt};
+use crate::store::MessageId;
 
 /// Written to disk where the queue allows it.
 const PERSISTENT: u8 = 2;
@@ -30,6 +33,9 @@ const CORRELATION_ID: &str = "correlation-id";
 /// The properties of a message that was tried that often.
 pub(super) fn to_properties(message: &Message, id: &str, tries: u32) -> BasicProperties {
     let mut properties = native(&message.headers);
+    if let Ok(id) = ShortString::try_new(id) {
+        properties = properties.with_message_id(id);
+    }
     let mut table = match properties.headers() {
         Some(table) => table.clone(),
         None => FieldTable::default(),
@@ -47,9 +53,6 @@ pub(super) fn to_properties(message: &Message, id: &str, tries: u32) -> BasicPro
     }
     if !table.inner().is_empty() {
         properties = properties.with_headers(table);
-    }
-    if let Ok(id) = ShortString::try_new(id) {
-        properties = properties.with_message_id(id);
     }
     properties.with_delivery_mode(PERSISTENT)
 }
@@ -73,6 +76,8 @@ fn native(headers: &Headers) -> BasicProperties {
             (Message::REPLY_TO, Ok(value)) if properties.reply_to().is_none() => {
                 properties = properties.with_reply_to(value);
             }
+            // It is the property already.
+            (MESSAGE_ID, Ok(_)) if MessageId::is_of_commit(value) => {}
             _ => {
                 if let Ok(name) = ShortString::try_new(name)
                     && !table.contains_key(name.as_str())
@@ -108,6 +113,11 @@ fn from_native(properties: &BasicProperties) -> Headers {
         if let Some(text) = to_text(value) {
             push(&mut builder, name, &text);
         }
+    }
+    if let Some(id) = properties.message_id()
+        && MessageId::is_of_commit(id.as_str())
+    {
+        push(&mut builder, MESSAGE_ID, id.as_str());
     }
     builder.build()
 }
@@ -184,7 +194,8 @@ mod tests {
         let message = Message::new(vec![0, 255])
             .with_headers(headers)
             .published_at(Timestamp::from_micros(77));
-        let properties = to_properties(&message, "an id", 3);
+        let id = message.headers.get(MESSAGE_ID).unwrap_or("an id");
+        let properties = to_properties(&message, id, 3);
         let mut arrived = Arrived::mock(9, "".into(), "q".into(), false, vec![0, 255]);
         arrived.properties = properties.clone();
         let delivery = to_delivery(arrived, 4);
@@ -196,8 +207,12 @@ mod tests {
     fn everything_comes_back_as_it_was() {
         let long = "x".repeat(300);
         let many = "y".repeat(60_000);
-        let cases: [&[(&str, &str)]; 7] = [
+        let cases: [&[(&str, &str)]; 11] = [
             &[],
+            &[("message-id", "mine"), ("z", "1")],
+            &[("a", "1"), ("message-id", "hw:b.1.2.3")],
+            &[("message-id", "hw:b.1.2.3"), ("a", "1")],
+            &[("message-id", "hw:b.1.2.3"), ("message-id", "hw:b.1.2.4")],
             &[("a", "1"), ("b", "2")],
             &[("b", "2"), ("a", "1")],
             &[("a", "1"), ("a", "2")],
@@ -210,11 +225,25 @@ mod tests {
         ];
         for pairs in cases {
             let headers = Headers::from_pairs(pairs.iter().copied()).unwrap();
-            let (delivery, _) = round_trip(headers);
+            let (delivery, _) = round_trip(headers.clone());
             assert_eq!(delivery.tries, 3);
             assert!(delivery.redelivered);
-            assert_eq!(delivery.message_id(), Some("an id"));
+            let id = headers.get(MESSAGE_ID).unwrap_or("an id");
+            assert_eq!(delivery.message_id(), Some(id));
         }
+    }
+
+    #[test]
+    fn the_id_of_a_commit_is_a_property_alone() {
+        let headers = Headers::from_pairs([(MESSAGE_ID, "hw:b.1.2.3")]).unwrap();
+        let message = Message::new("x").with_headers(headers);
+        let properties = to_properties(&message, "hw:b.1.2.3", 0);
+        assert_eq!(properties.message_id(), &Some("hw:b.1.2.3".into()));
+        assert_eq!(properties.headers(), &None);
+        // A message that had no such header gets none.
+        let properties = to_properties(&Message::new("x"), "hw:b.1.2.3", 0);
+        let table = properties.headers().clone().unwrap();
+        assert!(table.contains_key(STORED_HEADERS));
     }
 
     #[test]

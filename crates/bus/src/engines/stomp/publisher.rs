@@ -38,6 +38,13 @@ enum Round {
     Refused(BusError),
 }
 
+/// How SEND frames to one destination begin.
+struct Starts {
+    /// The first one on a connection.
+    first: Vec<u8>,
+    later: Vec<u8>,
+}
+
 /// Publishes on one connection after another.
 pub(super) struct Publisher {
     link: Arc<Link>,
@@ -178,8 +185,11 @@ impl Publisher {
     ) -> Round {
         let session = self.link.connected_some_time().await;
         let queue = self.declared.of(to);
-        let start = match session.dialect.destination(to) {
-            Ok(text) => convert::send_start(&text, &session.dialect.send_headers(to, &queue)),
+        let starts = match session.dialect.destination(to) {
+            Ok(text) => Starts {
+                first: convert::send_start(&text, &session.dialect.send_headers(to, &queue)),
+                later: convert::send_start(&text, &session.dialect.later_send_headers(to, &queue)),
+            },
             Err(error) => return Round::Refused(error),
         };
         let used_for = match to {
@@ -188,7 +198,7 @@ impl Publisher {
         };
         session.room().await;
         *sent = true;
-        let (outcome, asked) = match self.send(&session, &start, outgoing) {
+        let (outcome, asked) = match self.send(&session, to, &starts, outgoing) {
             Ok(sent) => sent,
             Err(Over(reason)) => return Round::Again(reason.to_string()),
         };
@@ -232,7 +242,8 @@ impl Publisher {
     fn send(
         &self,
         session: &Session,
-        start: &[u8],
+        to: &Destination,
+        starts: &Starts,
         outgoing: &[Outgoing],
     ) -> Result<(oneshot::Receiver<Outcome>, Confirm), Over> {
         let unconfirmed = || outgoing.iter().filter(|one| !one.confirmed);
@@ -245,9 +256,12 @@ impl Publisher {
             if let Some(transaction) = transaction {
                 convert::transact(out.chunks.bytes(), Command::Begin, transaction, None);
             }
-            let sending = Sending {
+            let mut sending = Sending {
                 dialect: session.dialect,
-                start,
+                start: match out.is_first_to(to) {
+                    true => &starts.first,
+                    false => &starts.later,
+                },
                 id_start: &self.id_start,
                 transaction,
             };
@@ -258,6 +272,7 @@ impl Publisher {
                     Confirm::Transaction => None,
                 };
                 sending.frame(&mut out.chunks, one, receipt);
+                sending.start = &starts.later;
             }
             if let Some(transaction) = transaction {
                 convert::transact(

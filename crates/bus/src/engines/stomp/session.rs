@@ -1,12 +1,12 @@
 //! One connection, as long as it lasts: what is to be written, what was read, and signs of life.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use kernel::Name;
+use kernel::{Destination, Name};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::{Notify, oneshot};
@@ -55,8 +55,23 @@ pub(super) struct Out {
     pub chunks: Chunks,
     pub receipts: Receipts,
     pub requests: Requests,
+    /// Where something was sent to.
+    sent_to: HashSet<Destination>,
     /// Why the connection has ended, if it has.
     over: Option<Arc<str>>,
+}
+
+impl Out {
+    /// Whether this is the first time, as far as is remembered.
+    pub fn is_first_to(&mut self, to: &Destination) -> bool {
+        if self.sent_to.contains(to) {
+            return false;
+        }
+        if self.sent_to.len() >= REMEMBERED_QUEUES_MAX {
+            self.sent_to.clear();
+        }
+        self.sent_to.insert(to.clone())
+    }
 }
 
 /// The connection has ended.

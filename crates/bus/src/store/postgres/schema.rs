@@ -3,7 +3,7 @@
 use tokio_postgres::Client;
 
 /// What each version adds to the one before it.
-const VERSIONS: &[&str] = &[include_str!("schema.sql")];
+const VERSIONS: &[&str] = &[include_str!("schema.sql"), include_str!("schema-2.sql")];
 
 /// The oldest server that has all that is used here: sets of ranges.
 const SERVER_VERSION_MIN: i32 = 140_000;

@@ -66,6 +66,11 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     /// The headers of a SEND that make the message, and its queue, what they should be.
     fn send_headers(&self, to: &Destination, queue: &QueueSettings) -> Headers;
 
+    /// The same, for a destination that a SEND of the same connection went to before.
+    fn later_send_headers(&self, to: &Destination, queue: &QueueSettings) -> Headers {
+        self.send_headers(to, queue)
+    }
+
     /// The headers of a SUBSCRIBE that make the queue what it should be.
     fn queue_headers(&self, from: &Destination, queue: &QueueSettings) -> Headers;
 

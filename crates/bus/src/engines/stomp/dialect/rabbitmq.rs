@@ -75,11 +75,17 @@ impl Dialect for RabbitMq {
 
     fn send_headers(&self, to: &Destination, queue: &QueueSettings) -> Headers {
         let mut headers = self.queue_headers(to, queue);
-        if queue.durable && matches!(to, Destination::Queue(_)) {
-            // This also stands for `durable` here, so it must not contradict it.
-            headers.push(("persistent", "true"));
-        }
+        // This also stands for `durable` here, so it must not contradict it.
+        headers.extend(self.later_send_headers(to, queue));
         headers
+    }
+
+    /// A connection looks at the headers that make a queue only once, but reads them each time.
+    fn later_send_headers(&self, to: &Destination, queue: &QueueSettings) -> Headers {
+        match queue.durable && matches!(to, Destination::Queue(_)) {
+            true => vec![("persistent", "true")],
+            false => vec![],
+        }
     }
 
     fn queue_headers(&self, from: &Destination, queue: &QueueSettings) -> Headers {
