@@ -31,12 +31,14 @@ class CheckFailed(Exception):
 class Place:
     """Where the broker is."""
 
-    def __init__(self, host, stomp_port, gamq_port, http_port, token):
+    def __init__(self, host, stomp_port, gamq_port, http_port, token, authority):
         self.host = host
         self.stomp_port = stomp_port
         self.gamq_port = gamq_port
         self.http_port = http_port
         self.token = token
+        # Who vouches for the broker, if STOMP is encrypted.
+        self.authority = authority
 
     def rest(self, path):
         """Asks the REST interface and gives the answer as JSON."""
@@ -103,12 +105,13 @@ def main():
     parser.add_argument("--stomp", type=int, default=61613)
     parser.add_argument("--gamq", type=int, default=48879)
     parser.add_argument("--http", type=int, default=8000)
+    parser.add_argument("--authority", help="a file; STOMP is encrypted then")
     parser.add_argument("--flip", action="store_true", help="turn the first comparison round")
     parser.add_argument("names", nargs="*", help="only these checks")
     arguments = parser.parse_args()
     # The token comes by the environment, where other users do not see it.
     token = os.environ.get("HIVEWIRE_TOKEN", "")
-    place = Place(arguments.host, arguments.stomp, arguments.gamq, arguments.http, token)
+    place = Place(arguments.host, arguments.stomp, arguments.gamq, arguments.http, token, arguments.authority)
     known = {function.__name__ for function in _checks}
     unknown = set(arguments.names) - known
     if unknown:

@@ -2,6 +2,7 @@
 
 import logging
 import queue
+import ssl
 import threading
 import time
 
@@ -27,6 +28,7 @@ class Client(stomp.ConnectionListener):
 
     def __init__(self, place, version="1.2", text=True, **options):
         self.version = version
+        self.is_encrypted = place.authority is not None
         self.messages = queue.Queue()
         self.receipts = {}
         self.errors = queue.Queue()
@@ -38,6 +40,10 @@ class Client(stomp.ConnectionListener):
         self.connection = CLASSES[version](
             [(place.host, place.stomp_port)], auto_decode=text, reconnect_attempts_max=1, **options
         )
+        if self.is_encrypted:
+            self.connection.set_ssl(
+                for_hosts=[(place.host, place.stomp_port)], ca_certs=place.authority
+            )
         self.connection.set_listener("checks", self)
         self.connection.connect(wait=True)
 
@@ -136,7 +142,19 @@ class Client(stomp.ConnectionListener):
             raise CheckFailed("no ERROR came") from None
 
     def wait_gone(self):
-        holds(self.gone.wait(TIMEOUT_SECONDS), "the connection is closed")
+        if self.is_encrypted:
+            # The library does not notice it then: it takes the end for a pause.
+            holds(wait_until(self._is_at_end, "the end"), "the connection is closed")
+        else:
+            holds(self.gone.wait(TIMEOUT_SECONDS), "the connection is closed")
+
+    def _is_at_end(self):
+        try:
+            return self.connection.transport.socket.recv(1) == b""
+        except ssl.SSLWantReadError:
+            return False
+        except OSError:
+            return True
 
     def disconnect(self):
         self.connection.disconnect()

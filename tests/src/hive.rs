@@ -4,11 +4,11 @@
 //! kill it, and start it again on the same data and ports. What it wrote to standard error is
 //! shown if a test fails.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::http::{self, Response};
+use crate::network::Network;
 use crate::poll::wait_until;
 
 /// Names the binary to test, if it is not beside the tests.
@@ -94,6 +95,10 @@ pub struct HiveOptions {
     config: Option<String>,
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
+    /// What runs the binary, if it is not run directly.
+    wrapper: Vec<OsString>,
+    /// Where it listens, if not on loopback.
+    ip: Option<IpAddr>,
 }
 
 impl HiveOptions {
@@ -116,6 +121,20 @@ impl HiveOptions {
     pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
         self.arguments.push(argument.into());
         self
+    }
+
+    /// Runs it on the other side of a network, where it listens on what this side can reach.
+    #[must_use]
+    pub fn across(mut self, network: &Network) -> Self {
+        self.wrapper = network.wrapper().map(OsString::from).to_vec();
+        self.reachable_at(network.there())
+    }
+
+    /// Lets it listen on this address, which others can reach.
+    #[must_use]
+    pub fn reachable_at(mut self, ip: IpAddr) -> Self {
+        self.ip = Some(ip);
+        self.argument("--allow-remote")
     }
 
     /// Sets an environment variable.
@@ -147,13 +166,19 @@ impl HiveOptions {
             fs::write(&path, text).map_err(io_error("write the configuration"))?;
             self.arguments.extend(["--config".into(), path.into()]);
         }
+        let free_address = || {
+            let mut address = free_address().map_err(io_error("find a free port"))?;
+            address.set_ip(self.ip.unwrap_or(address.ip()));
+            Ok(address)
+        };
         Ok(Hive {
             binary: binary()?,
+            wrapper: self.wrapper,
             data,
             log: directory.path().join("stderr"),
-            http: free_address().map_err(io_error("find a free port"))?,
-            stomp: free_address().map_err(io_error("find a free port"))?,
-            gamq: free_address().map_err(io_error("find a free port"))?,
+            http: free_address()?,
+            stomp: free_address()?,
+            gamq: free_address()?,
             arguments: self.arguments,
             variables: self.variables,
             child: None,
@@ -165,6 +190,7 @@ impl HiveOptions {
 /// A broker that runs, or ran and can be started again. Dropping it kills the process.
 pub struct Hive {
     binary: PathBuf,
+    wrapper: Vec<OsString>,
     data: PathBuf,
     log: PathBuf,
     http: SocketAddr,
@@ -230,7 +256,10 @@ impl Hive {
             .append(true)
             .open(&self.log)
             .map_err(io_error("open the log"))?;
-        let child = Command::new(&self.binary)
+        let mut words: Vec<&OsStr> = self.wrapper.iter().map(OsString::as_os_str).collect();
+        words.push(self.binary.as_os_str());
+        let child = Command::new(words[0])
+            .args(&words[1..])
             .arg("up")
             .arg("--data")
             .arg(&self.data)

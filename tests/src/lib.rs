@@ -1,7 +1,8 @@
 //! Support for tests that drive the real binary over real sockets.
 //!
 //! The main type is [`hive::Hive`]: the broker as a process of its own. Around it stand raw
-//! clients ([`stomp_client`], [`gamq_client`], [`http`]), a network that misbehaves ([`proxy`]),
+//! clients ([`stomp_client`], [`gamq_client`], [`http`]), networks that misbehave ([`proxy`],
+//! [`network`]),
 //! disks that forget or fill up ([`lossy_fs`], [`small_disk`]), and the [`oracle`] that judges
 //! what came of it.
 //!
@@ -23,6 +24,7 @@ pub mod gamq_client;
 pub mod hive;
 pub mod http;
 pub mod lossy_fs;
+pub mod network;
 pub mod nodes;
 pub mod oracle;
 pub mod poll;

@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use hivewire_tests::hive::Hive;
+use hivewire_bench::peers::Certificate;
+use hivewire_tests::hive::{Hive, free_address};
 
 /// Shorter than by default, so that several heart-beats and the limit are seen in a short time, and
 /// long enough that a machine with other things to do is not taken for a dead client. The scripts
@@ -35,25 +36,39 @@ fn installed(path: &str) -> PathBuf {
     program
 }
 
-fn run(program: &Path, script: &str, more: &[&str]) -> Output {
+/// How STOMP is spoken with the broker.
+#[derive(Clone, Copy, PartialEq)]
+enum Stomp {
+    Plain,
+    Encrypted,
+}
+
+fn run(program: &Path, script: &str, stomp: Stomp, more: &[&str]) -> Output {
     let directory = tempfile::tempdir().unwrap();
-    let config = directory.path().join("hivewire.toml");
-    std::fs::write(&config, CONFIG).unwrap();
-    let hive = Hive::options()
-        .argument("--config")
-        .argument(&config)
-        .start()
-        .unwrap();
+    let certificate = Certificate::issue(directory.path()).unwrap();
+    let encrypted = free_address().unwrap();
+    let config = format!(
+        "{CONFIG}tls_address = \"{encrypted}\"\ntls_certificate = {:?}\ntls_key = {:?}\n",
+        certificate.certificate, certificate.key
+    );
+    let hive = Hive::options().config(config).start().unwrap();
+    let stomp_port = match stomp {
+        Stomp::Plain => hive.stomp_address().port(),
+        Stomp::Encrypted => encrypted.port(),
+    };
     let mut command = Command::new(program);
     command
         .arg(repository().join("tests/clients").join(script))
-        .args(["--stomp", &hive.stomp_address().port().to_string()])
+        .args(["--stomp", &stomp_port.to_string()])
         .args(["--http", &hive.http_address().port().to_string()])
         .args(more)
         .env("HIVEWIRE_TOKEN", hive.token().unwrap())
         // Nothing is to be left in the repository.
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdin(Stdio::null());
+    if stomp == Stomp::Encrypted {
+        command.arg("--authority").arg(&certificate.authority);
+    }
     if script.starts_with("gamq") {
         command.args(["--gamq", &hive.gamq_address().port().to_string()]);
     }
@@ -78,15 +93,15 @@ fn counts(output: &Output) -> (usize, usize) {
     }
 }
 
-fn check(program: &Path, script: &str) {
-    let output = run(program, script, &[]);
+fn check(program: &Path, script: &str, stomp: Stomp) {
+    let output = run(program, script, stomp, &[]);
     let (passed, failed) = counts(&output);
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{script}: {passed} passed, {failed} failed");
     assert!(failed == 0 && output.status.success(), "{script}:\n{text}");
     assert!(passed >= CHECKS_MIN, "only {passed} checks in {script}");
 
-    let flipped = run(program, script, &["--flip"]);
+    let flipped = run(program, script, stomp, &["--flip"]);
     let text = String::from_utf8_lossy(&flipped.stdout);
     assert_eq!(
         counts(&flipped),
@@ -98,16 +113,26 @@ fn check(program: &Path, script: &str) {
 
 #[test]
 fn stomp_py_finds_what_it_expects() {
-    check(&installed(".tools/venv/bin/python"), "stomp_py_checks.py");
+    check(
+        &installed(".tools/venv/bin/python"),
+        "stomp_py_checks.py",
+        Stomp::Plain,
+    );
+}
+
+#[test]
+fn stomp_py_finds_the_same_when_it_speaks_encrypted() {
+    let python = installed(".tools/venv/bin/python");
+    check(&python, "stomp_py_checks.py", Stomp::Encrypted);
 }
 
 #[test]
 fn stompit_finds_what_it_expects() {
     installed(".tools/node/node_modules/stompit");
-    check(Path::new("node"), "stompit_checks.js");
+    check(Path::new("node"), "stompit_checks.js", Stomp::Plain);
 }
 
 #[test]
 fn a_plain_gamq_client_finds_every_byte_as_it_was() {
-    check(Path::new("python3"), "gamq_checks.py");
+    check(Path::new("python3"), "gamq_checks.py", Stomp::Plain);
 }

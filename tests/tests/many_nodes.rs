@@ -2,16 +2,17 @@
 //! nothing.
 
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hivewire_bench::peers::postgres::Postgres;
 use hivewire_bench::peers::rabbitmq::RabbitMq;
 use hivewire_tests::hive::Hive;
+use hivewire_tests::network::{Direction, Network};
 use hivewire_tests::nodes::{
     Judgement, Stream, StreamSettings, node, relocate, tell, wait_for_parts,
 };
-use hivewire_tests::proxy::Proxy;
 use hivewire_tests::workers::{component, dead_reasons, must_deploy, other_version};
 use parking_lot::Mutex;
 use rustix::process::Signal;
@@ -26,20 +27,38 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// A broker, and nodes that reach it each through a network of its own.
 struct Cluster {
     broker: Hive,
-    networks: Vec<Proxy>,
     nodes: Vec<Hive>,
+    // Goes after those who use it.
+    networks: Vec<Network>,
 }
+
+/// Nodes come from elsewhere, so they must say who they are.
+const BROKER: &str = "
+[gamq]
+allow_anonymous = true
+
+[[users]]
+name = \"node\"
+password = \"secret\"
+node = true
+";
+const LOGIN: [(&str, &str); 2] = [("login", "node"), ("passcode", "secret")];
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 impl Cluster {
     fn start(worker_args: &str) -> Result<(Self, Stream)> {
-        let broker = Hive::start()?;
+        let broker = Hive::options()
+            .config(BROKER)
+            .reachable_at(Ipv4Addr::UNSPECIFIED.into())
+            .start()?;
+        let port = broker.stomp_address().port();
         let mut networks = Vec::new();
         let mut nodes = Vec::new();
         for name in NAMES {
-            let network = Proxy::start(broker.stomp_address())?;
-            nodes.push(node(name, &format!("stomp://{}", network.address())).start()?);
+            let network = Network::new()?;
+            let bus = format!("stomp://node:secret@{}:{port}", network.here());
+            nodes.push(node(name, &bus).across(&network).start()?);
             networks.push(network);
         }
         let cluster = Self {
@@ -56,10 +75,10 @@ impl Cluster {
         must_deploy(&cluster.nodes[0], &component("tally"), STAGE, &stage)?;
         cluster.wait_until_shared(0, &NAMES)?;
         let stream = Stream::start(&StreamSettings {
-            address: cluster.broker.stomp_address(),
+            address: (Ipv4Addr::LOCALHOST, port).into(),
             to: "/queue/shop.tally".to_owned(),
             from: "/queue/totals".to_owned(),
-            connect: Vec::new(),
+            connect: LOGIN.to_vec(),
             subscribe: Vec::new(),
             id_header: None,
             keys: 40,
@@ -177,11 +196,19 @@ fn who_is_cut_off_or_wakes_up_late_does_no_harm() -> Result<()> {
     let _alone = ONE_AT_A_TIME.lock();
     let (cluster, stream) = Cluster::start("")?;
     // It goes on, but nobody hears it, and it hears nobody.
-    cluster.networks[2].pause(true);
+    cluster.networks[2].set_connected(false)?;
     cluster.wait_until_shared(0, &["a", "b"])?;
     stream.wait_for(200)?;
-    cluster.networks[2].pause(false);
+    cluster.networks[2].set_connected(true)?;
     cluster.wait_until_shared(0, &NAMES)?;
+    // It is heard and hears nobody, or the other way round.
+    for direction in [Direction::There, Direction::Here] {
+        cluster.networks[1].set_black_hole(direction, true)?;
+        cluster.wait_until_shared(0, &["a", "c"])?;
+        stream.wait_for(200)?;
+        cluster.networks[1].set_black_hole(direction, false)?;
+        cluster.wait_until_shared(0, &NAMES)?;
+    }
     // It stands still with messages in its hands, and knows nothing of that when it wakes up.
     cluster.nodes[1].signal(Signal::STOP)?;
     cluster.wait_until_shared(0, &["a", "c"])?;
@@ -189,6 +216,22 @@ fn who_is_cut_off_or_wakes_up_late_does_no_harm() -> Result<()> {
     cluster.nodes[1].signal(Signal::CONT)?;
     cluster.wait_until_shared(0, &NAMES)?;
     stream.wait_for(200)?;
+    must_be_clean(&cluster, &stream.finish()?)?;
+    Ok(())
+}
+
+#[test]
+fn a_cable_that_is_loose_does_no_harm() -> Result<()> {
+    let _alone = ONE_AT_A_TIME.lock();
+    let (cluster, stream) = Cluster::start("")?;
+    // Too short to be taken for dead, and long enough for it now and then.
+    for milliseconds in [200, 1_500, 400, 3_000, 700, 6_000, 100] {
+        cluster.networks[1].set_connected(false)?;
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        cluster.networks[1].set_connected(true)?;
+        stream.wait_for(200)?;
+    }
+    cluster.wait_until_shared(0, &NAMES)?;
     must_be_clean(&cluster, &stream.finish()?)?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! again by process id: on drop, on panic, and also when the process that started them dies.
 
 pub mod activemq;
+mod certificate;
 pub mod hivewire;
 pub mod nats;
 pub mod postgres;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+pub use certificate::Certificate;
 pub use process::{ResidentBytes, resident_bytes};
 
 /// The variable that names the directory in which peers keep their data. It decides which disk

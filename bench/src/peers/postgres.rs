@@ -3,8 +3,10 @@
 //! The packaged cluster is left alone: this server has its own data, port and settings. It refuses
 //! to run as root, so then it runs as the user `postgres`.
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +16,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::process::Process;
-use super::{PeerError, Result};
+use super::{Certificate, PeerError, Result};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,17 +46,18 @@ struct Account {
 impl Postgres {
     /// Starts a server on a free port and waits until it serves clients.
     pub fn start() -> Result<Self> {
-        super::with_attempts(Self::start_once)
+        super::with_attempts(|| Self::start_once(None))
     }
 
-    fn start_once() -> Result<Self> {
+    /// As before; clients may speak encrypted.
+    pub fn start_encrypted(certificate: &Certificate) -> Result<Self> {
+        super::with_attempts(|| Self::start_once(Some(certificate)))
+    }
+
+    fn start_once(certificate: Option<&Certificate>) -> Result<Self> {
         let directory = super::data_directory("postgres")?;
         let account = Account::needed()?;
-        if let Some(account) = account {
-            let Account { user_id, group_id } = account;
-            std::os::unix::fs::chown(directory.path(), Some(user_id), Some(group_id))
-                .map_err(|error| PeerError::system("give postgres its directory", error))?;
-        }
+        give(account, directory.path())?;
         let [address] = super::free_addresses()?;
         let mut postgres = Self {
             server: None,
@@ -64,6 +67,9 @@ impl Postgres {
             address,
         };
         postgres.make_data()?;
+        if let Some(certificate) = certificate {
+            postgres.encrypt(certificate)?;
+        }
         postgres.restart()?;
         Ok(postgres)
     }
@@ -165,6 +171,29 @@ impl Postgres {
         })
     }
 
+    /// The server takes a key only from a file of its own that nobody else may read.
+    fn encrypt(&self, certificate: &Certificate) -> Result<()> {
+        let own = self.directory.path().join("key");
+        let key = std::fs::read_to_string(&certificate.key);
+        let key = key.map_err(|error| PeerError::system("read a key", error))?;
+        super::write_file(&own, &key)?;
+        std::fs::set_permissions(&own, Permissions::from_mode(0o600))
+            .map_err(|error| PeerError::system("hide a key", error))?;
+        give(self.account, &own)?;
+        let certificate = std::fs::read_to_string(&certificate.certificate);
+        let certificate =
+            certificate.map_err(|error| PeerError::system("read a certificate", error))?;
+        let shown = self.directory.path().join("certificate");
+        super::write_file(&shown, &certificate)?;
+        let settings = format!(
+            "ssl = on\nssl_cert_file = '{}'\nssl_key_file = '{}'\n",
+            shown.display(),
+            own.display()
+        );
+        let path = self.data().join("postgresql.auto.conf");
+        super::write_file(&path, &settings)
+    }
+
     fn spawn(&self) -> Result<Process> {
         let mut command = self.command("postgres");
         command.arg("-D").arg(self.data());
@@ -191,6 +220,15 @@ impl Drop for Postgres {
         // A killed server would leave shared memory behind. If it does not end so, it is killed.
         let _ = self.stop();
     }
+}
+
+/// Makes something the account's own.
+fn give(account: Option<Account>, path: &Path) -> Result<()> {
+    let Some(Account { user_id, group_id }) = account else {
+        return Ok(());
+    };
+    std::os::unix::fs::chown(path, Some(user_id), Some(group_id))
+        .map_err(|error| PeerError::system("give postgres what is its own", error))
 }
 
 impl Account {

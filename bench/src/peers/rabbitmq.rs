@@ -16,7 +16,7 @@ use memchr::memmem;
 use tempfile::TempDir;
 
 use super::process::Process;
-use super::{PeerError, Result};
+use super::{Certificate, PeerError, Result};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -47,16 +47,58 @@ struct Settings {
     stomp: SocketAddr,
     distribution: SocketAddr,
     port_mapper: SocketAddr,
+    encrypted: Option<Encrypted>,
+}
+
+#[derive(Debug)]
+struct Encrypted {
+    amqp: SocketAddr,
+    stomp: SocketAddr,
+    certificate: Certificate,
+}
+
+impl Encrypted {
+    fn choose(certificate: &Certificate) -> Result<Self> {
+        let [amqp, stomp] = super::free_addresses()?;
+        let certificate = certificate.clone();
+        Ok(Self {
+            amqp,
+            stomp,
+            certificate,
+        })
+    }
+
+    fn configuration(&self) -> String {
+        let Certificate {
+            authority,
+            certificate,
+            key,
+        } = &self.certificate;
+        format!(
+            "listeners.ssl.1 = {}\nstomp.listeners.ssl.1 = {}\nssl_options.cacertfile = {}\n\
+             ssl_options.certfile = {}\nssl_options.keyfile = {}\n",
+            self.amqp,
+            self.stomp,
+            authority.display(),
+            certificate.display(),
+            key.display()
+        )
+    }
 }
 
 impl RabbitMq {
     /// Starts a node on free ports and waits until it accepts AMQP and STOMP clients.
     pub fn start() -> Result<Self> {
-        super::with_attempts(Self::start_once)
+        super::with_attempts(|| Self::start_once(None))
     }
 
-    fn start_once() -> Result<Self> {
-        let settings = Settings::choose()?;
+    /// As before, and with ports where both are encrypted.
+    pub fn start_encrypted(certificate: &Certificate) -> Result<Self> {
+        super::with_attempts(|| Self::start_once(Some(certificate)))
+    }
+
+    fn start_once(certificate: Option<&Certificate>) -> Result<Self> {
+        let settings = Settings::choose(certificate)?;
         let directory = super::data_directory("rabbitmq")?;
         settings.write(directory.path())?;
         let mut port_mapper = settings.start_port_mapper(directory.path())?;
@@ -86,6 +128,12 @@ impl RabbitMq {
     /// Where STOMP clients connect.
     pub fn stomp_address(&self) -> SocketAddr {
         self.settings.stomp
+    }
+
+    /// Where AMQP and STOMP clients connect to speak encrypted, if they can.
+    pub fn encrypted_addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
+        let encrypted = self.settings.encrypted.as_ref()?;
+        Some((encrypted.amqp, encrypted.stomp))
     }
 
     /// The directory that holds the node's data, settings and logs.
@@ -163,7 +211,7 @@ impl RabbitMq {
 }
 
 impl Settings {
-    fn choose() -> Result<Self> {
+    fn choose(certificate: Option<&Certificate>) -> Result<Self> {
         let [amqp, stomp, distribution, port_mapper] = super::free_addresses()?;
         let number = NODE_COUNT.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
@@ -173,6 +221,7 @@ impl Settings {
             stomp,
             distribution,
             port_mapper,
+            encrypted: certificate.map(Encrypted::choose).transpose()?,
         })
     }
 
@@ -181,10 +230,13 @@ impl Settings {
         fs::create_dir(&home)
             .map_err(|error| PeerError::system(format!("make {}", home.display()), error))?;
         super::write_file(&directory.join("enabled_plugins"), "[rabbitmq_stomp].\n")?;
-        let configuration = format!(
+        let mut configuration = format!(
             "listeners.tcp.1 = {}\nstomp.listeners.tcp.1 = {}\nlog.file.level = warning\n",
             self.amqp, self.stomp
         );
+        if let Some(encrypted) = &self.encrypted {
+            configuration.push_str(&encrypted.configuration());
+        }
         super::write_file(&directory.join("rabbitmq.conf"), &configuration)
     }
 

@@ -45,6 +45,7 @@ pub mod engines;
 mod error;
 pub mod store;
 mod stored;
+mod tls;
 
 pub use capabilities::{AckLevel, Capabilities, Given};
 pub use commit::{Commit, Consumed, Owner, StateWrite, Submitted};

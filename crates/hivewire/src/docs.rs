@@ -75,7 +75,12 @@ fn exit_codes(page: &mut String) {
 }
 
 /// Keys that need not stand there and have no default.
-const OPTIONAL: &[&str] = &["node.name", "node.state"];
+const OPTIONAL: &[&str] = &[
+    "node.name",
+    "node.state",
+    "stomp.tls_certificate",
+    "stomp.tls_key",
+];
 
 /// The reference of the configuration.
 pub(crate) fn configuration() -> String {
@@ -175,6 +180,9 @@ const MEANINGS: &[(&str, &str)] = &[
     ("http.hosts", "further names in the Host header that are ours, such as that of a proxy"),
     ("http.connections_max", "HTTP connections at a time"),
     ("stomp.address", "where STOMP listens, or `off`"),
+    ("stomp.tls_address", "where STOMP listens with TLS, or `off`; beyond this machine only if users are defined"),
+    ("stomp.tls_certificate", "the file (PEM) with the certificate for it, followed by those that vouch for it"),
+    ("stomp.tls_key", "the file (PEM) with the key of that certificate"),
     ("stomp.body_bytes_max", "the largest body of a frame"),
     ("stomp.headers_bytes_max", "all headers of a frame together"),
     ("stomp.headers_max", "headers in a frame"),

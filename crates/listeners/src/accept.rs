@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kernel::metrics::Gauge;
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
+use crate::encryption::Encryption;
 use crate::session::Session;
 use crate::{Bound, Context, ListenError, Opened, connection};
 
@@ -27,8 +29,10 @@ pub(crate) fn listen<S: Session + 'static>(
     opened: &mut Opened,
     protocol: &'static str,
     address: SocketAddr,
+    tls: Option<Arc<ServerConfig>>,
     session: fn(&Context, SocketAddr) -> S,
 ) -> Result<SocketAddr, ListenError> {
+    let transport = if tls.is_some() { "tls" } else { "tcp" };
     let bind = || {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -42,24 +46,25 @@ pub(crate) fn listen<S: Session + 'static>(
     };
     let (listener, address) = bind().map_err(|source| ListenError::Bind {
         protocol,
-        transport: "tcp",
+        transport,
         address,
         source,
     })?;
     opened.bound.push(Bound {
         protocol,
-        transport: "tcp",
+        transport,
         address,
     });
     opened
         .tasks
-        .spawn(accept(context.clone(), listener, session));
+        .spawn(accept(context.clone(), listener, tls, session));
     Ok(address)
 }
 
 async fn accept<S: Session + 'static>(
     context: Context,
     listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
     session: fn(&Context, SocketAddr) -> S,
 ) {
     let mut connections = JoinSet::new();
@@ -69,7 +74,8 @@ async fn accept<S: Session + 'static>(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     if let Some(place) = Place::take(&context) {
-                        connections.spawn(serve(context.clone(), stream, peer, session, place));
+                        let serving = serve(context.clone(), stream, peer, tls.clone(), session, place);
+                        connections.spawn(serving);
                     }
                 }
                 Err(error) => {
@@ -89,9 +95,17 @@ async fn serve<S: Session + 'static>(
     context: Context,
     stream: TcpStream,
     peer: SocketAddr,
+    tls: Option<Arc<ServerConfig>>,
     session: fn(&Context, SocketAddr) -> S,
     _place: Place,
 ) {
+    let encryption = match tls.map(Encryption::new).transpose() {
+        Ok(encryption) => encryption,
+        Err(error) => {
+            tracing::warn!("a connection could not be encrypted and is closed: {error}");
+            return;
+        }
+    };
     // Answers are written in one piece, so there is nothing to gather.
     let _ = stream.set_nodelay(true);
     // A client whose machine is gone is noticed even if nobody sends anything.
@@ -104,7 +118,7 @@ async fn serve<S: Session + 'static>(
         shutdown,
         ..
     } = context;
-    connection::run(stream, session, broker, counters, shutdown).await;
+    connection::run(stream, encryption, session, broker, counters, shutdown).await;
 }
 
 /// One of the connections that there may be.

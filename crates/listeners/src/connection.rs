@@ -21,6 +21,7 @@ use tokio::time::{Sleep, timeout};
 
 use crate::buffers::{BUFFER_BYTES, ReadBuffer, WriteBuffer};
 use crate::counters::Counters;
+use crate::encryption::Encryption;
 use crate::session::{Progress, Session, Stop};
 
 /// With so many unwritten answers a client is not read from.
@@ -41,6 +42,7 @@ const IDLE_BYTES_MAX: usize = 4 * 1024;
 /// Runs a connection until it ends.
 pub(crate) async fn run<S: Session>(
     mut stream: TcpStream,
+    encryption: Option<Encryption>,
     session: S,
     broker: Arc<Broker>,
     counters: Counters,
@@ -49,6 +51,7 @@ pub(crate) async fn run<S: Session>(
     let (read, write) = stream.split();
     let mut connection = Connection {
         write,
+        encryption,
         session,
         broker,
         counters,
@@ -60,6 +63,9 @@ pub(crate) async fn run<S: Session>(
     };
     connection.serve(read, shutdown.clone()).await;
     let answered = connection.stop == Some(Stop::AfterAnswers);
+    if let Some(mut encryption) = connection.encryption {
+        encryption.close(&connection.write);
+    }
     let unsent = connection.output.into_unsent();
     connection.session.close(unsent);
     if answered && !*shutdown.borrow() {
@@ -86,6 +92,7 @@ async fn linger(mut stream: TcpStream) -> io::Result<()> {
 
 struct Connection<'a, S> {
     write: WriteHalf<'a>,
+    encryption: Option<Encryption>,
     session: S,
     broker: Arc<Broker>,
     counters: Counters,
@@ -113,7 +120,7 @@ impl<S: Session> Connection<'_, S> {
             let owed_bytes = self.output.answers.len() + self.session.waiting_bytes();
             let reading = self.stop.is_none() && owed_bytes < ANSWER_BYTES_MAX;
             tokio::select! {
-                got = self.input.read(&mut read), if reading => {
+                got = self.input.read(&mut read, &self.write, self.encryption.as_mut()), if reading => {
                     if !self.received(got).await {
                         return;
                     }
@@ -270,15 +277,39 @@ impl<S: Session> Connection<'_, S> {
 
     /// Writes as much as the client takes now.
     fn flush(&mut self) -> io::Result<Flushed> {
+        if let Some(encryption) = &mut self.encryption {
+            encryption.push(&self.write)?;
+            if encryption.wants_write() {
+                return Ok(Flushed::Blocked);
+            }
+        }
+        let flushed = self.flush_output()?;
+        let is_unwritten = self
+            .encryption
+            .as_ref()
+            .is_some_and(Encryption::wants_write);
+        Ok(if is_unwritten {
+            Flushed::Blocked
+        } else {
+            flushed
+        })
+    }
+
+    fn flush_output(&mut self) -> io::Result<Flushed> {
         let Self {
             write,
+            encryption,
             session,
             output,
             counters,
             stop,
             ..
         } = self;
-        let mut writer = CountingWriter { write, written: 0 };
+        let mut writer = CountingWriter {
+            write,
+            encryption: encryption.as_mut(),
+            written: 0,
+        };
         // The last answer is the last word: no delivery follows it.
         let deliver = stop.is_none();
         let result = output.flush(session, &mut writer, deliver);
@@ -292,13 +323,18 @@ impl<S: Session> Connection<'_, S> {
 
 struct CountingWriter<'a, 'b> {
     write: &'a mut WriteHalf<'b>,
+    encryption: Option<&'a mut Encryption>,
     written: u64,
 }
 
 impl CountingWriter<'_, '_> {
     /// Writes a part of `bytes`; none if the client takes nothing now.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.write.try_write(bytes) {
+        let written = match &mut self.encryption {
+            None => self.write.try_write(bytes),
+            Some(encryption) => encryption.try_write(self.write, bytes),
+        };
+        match written {
             Ok(0) => Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
                 self.written += count as u64;
@@ -469,13 +505,24 @@ struct Input {
 impl Input {
     /// Reads once. A command that began earlier stands in front of what came now, either in the
     /// buffer that is returned or, if it is a large one, in `kept`.
-    async fn read(&mut self, read: &mut ReadHalf<'_>) -> io::Result<Option<ReadBuffer>> {
-        poll_fn(|context| self.poll_read(Pin::new(&mut *read), context)).await
+    async fn read(
+        &mut self,
+        read: &mut ReadHalf<'_>,
+        write: &WriteHalf<'_>,
+        mut encryption: Option<&mut Encryption>,
+    ) -> io::Result<Option<ReadBuffer>> {
+        let read = |context: &mut Context<'_>| {
+            let read = Pin::new(&mut *read);
+            self.poll_read(read, write, encryption.as_deref_mut(), context)
+        };
+        poll_fn(read).await
     }
 
     fn poll_read(
         &mut self,
         read: Pin<&mut ReadHalf<'_>>,
+        write: &WriteHalf<'_>,
+        encryption: Option<&mut Encryption>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<Option<ReadBuffer>>> {
         if std::mem::take(&mut self.is_ahead) {
@@ -486,7 +533,11 @@ impl Input {
         let fits = self.kept.len() <= BUFFER_BYTES / 2;
         let start = if fits { self.kept.len() } else { 0 };
         let mut target = ReadBuf::new(&mut buffer[start..]);
-        match read.poll_read(context, &mut target) {
+        let got = match encryption {
+            None => read.poll_read(context, &mut target),
+            Some(encryption) => encryption.poll_read(read, write, context, &mut target),
+        };
+        match got {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Ready(Ok(())) => {

@@ -20,6 +20,7 @@ mod batch;
 mod buffers;
 mod connection;
 mod counters;
+mod encryption;
 mod gamq;
 mod reserved;
 mod session;
@@ -28,6 +29,7 @@ mod stomp;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -68,7 +70,7 @@ struct Opened {
 pub struct Bound {
     /// The protocol spoken there.
     pub protocol: &'static str,
-    /// `tcp` or `udp`.
+    /// `tcp`, `tls` or `udp`.
     pub transport: &'static str,
     /// The address, with the port that was taken.
     pub address: SocketAddr,
@@ -84,7 +86,7 @@ pub enum ListenError {
     Bind {
         /// The protocol.
         protocol: &'static str,
-        /// `tcp` or `udp`.
+        /// `tcp`, `tls` or `udp`.
         transport: &'static str,
         /// The address.
         address: SocketAddr,
@@ -98,6 +100,30 @@ pub enum ListenError {
     Remote {
         /// What would listen.
         what: &'static str,
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A certificate or its key does not serve.
+    #[error("STOMP cannot be encrypted: {} does not serve: {reason}", file.display())]
+    Certificate {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// There is nothing to encrypt with.
+    #[error(
+        "STOMP would listen on {address} with TLS, but has no certificate: name the files in stomp.tls_certificate and stomp.tls_key"
+    )]
+    NoCertificate {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Anybody could come in from other machines.
+    #[error(
+        "STOMP would listen on {address}, which other machines can reach, and let anyone in: define [[users]]"
+    )]
+    Anyone {
         /// The address.
         address: SocketAddr,
     },

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -123,6 +124,12 @@ impl Default for Settings {
 pub struct StompSettings {
     /// Where it listens.
     pub address: Address,
+    /// Where it listens with TLS.
+    pub tls_address: Address,
+    /// The file with the certificate that clients are shown there, and those that vouch for it.
+    pub tls_certificate: Option<PathBuf>,
+    /// The file with the key of that certificate.
+    pub tls_key: Option<PathBuf>,
     /// The largest body of a frame.
     pub body_bytes_max: usize,
     /// All headers of a frame together.
@@ -152,6 +159,9 @@ impl Default for StompSettings {
     fn default() -> Self {
         Self {
             address: Address::loopback(61_613),
+            tls_address: Address::Off,
+            tls_certificate: None,
+            tls_key: None,
             body_bytes_max: kernel::limits::BODY_BYTES_MAX,
             headers_bytes_max: 32 * 1024,
             headers_max: 100,

@@ -24,7 +24,7 @@ pub(crate) fn start(context: &Context, opened: &mut Opened) -> Result<(), Listen
         return Err(ListenError::AnonymousGamq);
     }
     let session = |context: &Context, _: SocketAddr| session::GamqSession::new(context);
-    let address = accept::listen(context, opened, "gamq", address, session)?;
+    let address = accept::listen(context, opened, "gamq", address, None, session)?;
     datagrams::listen(context, opened, address)
 }
 

@@ -9,13 +9,13 @@ use kernel::Name;
 use lapin::options::QueueDeclareOptions;
 use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties, ErrorKind, Event};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::server::Server;
 use crate::contract::QueueSettings;
 use crate::deadline::Deadline;
 use crate::error::BusError;
@@ -47,9 +47,9 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub fn start(uris: Vec<AMQPUri>, pause_max: Duration) -> Self {
+    pub fn start(servers: Vec<Server>, pause_max: Duration) -> Self {
         let (sender, state) = watch::channel(State::Down("not connected yet".into()));
-        let task = tokio::spawn(keep_connected(uris, pause_max, sender)).abort_handle();
+        let task = tokio::spawn(keep_connected(servers, pause_max, sender)).abort_handle();
         Self { state, task }
     }
 
@@ -97,11 +97,11 @@ impl Drop for Link {
     }
 }
 
-async fn keep_connected(uris: Vec<AMQPUri>, pause_max: Duration, state: watch::Sender<State>) {
+async fn keep_connected(servers: Vec<Server>, pause_max: Duration, state: watch::Sender<State>) {
     let mut pause = PAUSE_MIN;
-    for uri in uris.iter().cycle() {
+    for server in servers.iter().cycle() {
         let properties = ConnectionProperties::default().with_connection_name("hivewire".into());
-        let connecting = Connection::connect_uri(uri.clone(), properties);
+        let connecting = server.connect(properties);
         let began = Instant::now();
         let reason = match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(Ok(connection)) => {

@@ -8,8 +8,8 @@ use tokio_rustls::rustls::ClientConfig;
 use url::Url;
 
 use super::dialect::{self, Dialect};
-use super::stream;
 use crate::error::BusError;
+use crate::tls;
 
 const PLAIN_PORT: u16 = 61_613;
 const TLS_PORT: u16 = 61_614;
@@ -52,7 +52,7 @@ impl Address {
         }
         // Whoever names an authority wants to know whom he speaks to.
         let tls = match encrypted || authority.is_some() {
-            true => Some(stream::tls(authority.as_deref())?),
+            true => Some(Arc::new(tls::trusting(authority.as_deref())?)),
             false => None,
         };
         let host = url.host_str().unwrap_or_default();

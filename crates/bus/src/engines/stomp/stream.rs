@@ -2,19 +2,15 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::address::Address;
-use crate::error::BusError;
 
 /// A connection to the server.
 pub(super) enum Stream {
@@ -34,34 +30,6 @@ impl Stream {
         let connector = TlsConnector::from(tls.clone());
         Ok(Self::Tls(Box::new(connector.connect(name, tcp).await?)))
     }
-}
-
-/// How to encrypt: with the authorities in this file, or those that browsers trust.
-pub(super) fn tls(authorities: Option<&str>) -> Result<Arc<ClientConfig>, BusError> {
-    let mut roots = RootCertStore::empty();
-    match authorities {
-        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-        Some(file) => {
-            let unreadable = |error: &dyn std::fmt::Display| BusError::Refused {
-                reason: format!("there is no certificate of an authority in {file}: {error}"),
-            };
-            for certificate in CertificateDer::pem_file_iter(file).map_err(|e| unreadable(&e))? {
-                let certificate = certificate.map_err(|error| unreadable(&error))?;
-                roots.add(certificate).map_err(|error| unreadable(&error))?;
-            }
-            if roots.is_empty() {
-                return Err(unreadable(&"the file holds none"));
-            }
-        }
-    }
-    let provider = Arc::new(crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| BusError::Refused {
-            reason: format!("TLS cannot be used: {error}"),
-        })?;
-    let config = config.with_root_certificates(roots).with_no_client_auth();
-    Ok(Arc::new(config))
 }
 
 impl AsyncRead for Stream {
@@ -124,11 +92,13 @@ impl AsyncWrite for Stream {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
-    use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::{ServerConfig, crypto};
 
     use super::*;
 

@@ -1,19 +1,15 @@
 //! Where the server is, and how it is talked to.
 
 use std::net::IpAddr;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::schema::is_schema_name;
 use crate::error::BusError;
+use crate::tls;
 
 /// How long nothing may come back for what was sent before the connection counts as lost.
 const UNANSWERED_MAX: Duration = Duration::from_secs(10);
@@ -57,7 +53,7 @@ impl Address {
             .keepalives_interval(KEEPALIVE_INTERVAL);
         Ok(Self {
             config,
-            tls: tls(own.root_certificates.as_deref())?,
+            tls: MakeRustlsConnect::new(tls::trusting(own.root_certificates.as_deref())?),
             schema: own.schema.unwrap_or_else(|| SCHEMA_DEFAULT.to_owned()),
         })
     }
@@ -114,33 +110,6 @@ fn is_on_this_machine(host: &Host) -> bool {
         }
         Host::Unix(_) => true,
     }
-}
-
-/// TLS that trusts these certificates, or those that browsers trust.
-fn tls(root_certificates: Option<&str>) -> Result<MakeRustlsConnect, BusError> {
-    let mut roots = RootCertStore::empty();
-    match root_certificates {
-        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-        Some(path) => {
-            let unreadable =
-                |error: &dyn std::fmt::Display| refused(&format!("cannot read {path}: {error}"));
-            let found = CertificateDer::pem_file_iter(Path::new(path));
-            for certificate in found.map_err(|error| unreadable(&error))? {
-                let certificate = certificate.map_err(|error| unreadable(&error))?;
-                roots.add(certificate).map_err(|error| unreadable(&error))?;
-            }
-            if roots.is_empty() {
-                return Err(unreadable(&"there is no certificate in it"));
-            }
-        }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| refused(&format!("TLS cannot be set up: {error}")))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(config))
 }
 
 fn refused(reason: &str) -> BusError {
