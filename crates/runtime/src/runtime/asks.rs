@@ -8,7 +8,8 @@ use bus::QueueSettings;
 use kernel::worker::{Incoming, Kind, ReplyTo};
 use kernel::{Address, Destination, Message, Name};
 use parking_lot::Mutex;
-use tokio::sync::{OnceCell, oneshot};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::Shared;
 use crate::error::{AskError, SendError};
@@ -16,28 +17,52 @@ use crate::outgoing::{LocalTarget, Route};
 use crate::stage::{NoRoom, Stage};
 use crate::waiting::{Answers, WAITING, Waiter};
 
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(1);
+/// How long the queue for answers is read although nobody waits for one.
+const IDLE_MAX: Duration = Duration::from_secs(10);
 const CALL: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 const CREDIT: u32 = 1_024;
 
 /// Those who wait for answers that come over the bus.
+#[derive(Clone, Default)]
+pub(crate) struct Replies(Arc<Mutex<Asked>>);
+
 #[derive(Default)]
-pub(crate) struct Replies {
-    waiting: Arc<Mutex<HashMap<u64, oneshot::Sender<Message>>>>,
-    /// Set once the queue for the answers is read.
-    listening: OnceCell<()>,
+struct Asked {
+    waiting: HashMap<u64, oneshot::Sender<Message>>,
+    /// Whether the queue for answers is read. It is while somebody waits, and a while longer.
+    is_listening: bool,
 }
 
 /// Takes the waiter out again if the asker goes away.
 struct Waiting {
-    replies: Arc<Mutex<HashMap<u64, oneshot::Sender<Message>>>>,
+    replies: Replies,
     number: u64,
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.replies.lock().remove(&self.number);
+        self.replies.0.lock().waiting.remove(&self.number);
+    }
+}
+
+impl Replies {
+    fn answer(&self, message: Message) {
+        let id = message.headers.get(Message::CORRELATION_ID);
+        let number = id.and_then(|id| id.parse().ok());
+        let waiter = number.and_then(|number: u64| self.0.lock().waiting.remove(&number));
+        // One that nobody waits for any more came too late.
+        if let Some(waiter) = waiter {
+            let _ = waiter.send(message);
+        }
+    }
+
+    /// Ends listening, unless somebody waits.
+    fn stop_if_idle(&self) -> bool {
+        let mut asked = self.0.lock();
+        asked.is_listening = !asked.waiting.is_empty();
+        !asked.is_listening
     }
 }
 
@@ -155,12 +180,11 @@ impl Shared {
         message: Message,
         timeout: Duration,
     ) -> Result<Message, AskError> {
-        let queue = self.listen_for_replies().await;
         let number = self.next_ticket();
         let (sender, answer) = oneshot::channel();
-        self.replies.waiting.lock().insert(number, sender);
+        let queue = self.listen_for_reply(number, sender);
         let _waiting = Waiting {
-            replies: self.replies.waiting.clone(),
+            replies: self.replies.clone(),
             number,
         };
         let (reply_to, id) = (format!("queue:{queue}"), number.to_string());
@@ -190,23 +214,23 @@ impl Shared {
         }
     }
 
-    /// The queue where answers come, which is read from the first ask on.
-    async fn listen_for_replies(self: &Arc<Self>) -> Name {
+    /// Remembers who waits; gives the queue where answers come, which is read from now on.
+    fn listen_for_reply(&self, number: u64, waiter: oneshot::Sender<Message>) -> Name {
         let queue = Name::new(&format!("{WAITING}{}", self.process)).expect("it is a name");
-        let listen = || async {
-            let shared = Arc::downgrade(self);
-            let (queue, bus) = (queue.clone(), self.bus.clone());
-            let waiting = self.replies.waiting.clone();
+        let mut asked = self.replies.0.lock();
+        asked.waiting.insert(number, waiter);
+        if !std::mem::replace(&mut asked.is_listening, true) {
+            let (queue, bus, replies) = (queue.clone(), self.bus.clone(), self.replies.clone());
             self.tokio.spawn(async move {
-                while shared.strong_count() > 0 {
-                    if let Err(error) = hand_out(&*bus, &queue, &waiting).await {
-                        tracing::warn!(%error, "answers cannot be read; trying again");
-                    }
+                while let Err(error) = hand_out(&*bus, &queue, &replies).await {
+                    tracing::warn!(%error, "answers cannot be read; trying again");
                     tokio::time::sleep(PAUSE).await;
+                    if replies.stop_if_idle() {
+                        break;
+                    }
                 }
             });
-        };
-        self.replies.listening.get_or_init(listen).await;
+        }
         queue
     }
 }
@@ -222,11 +246,11 @@ async fn wait(waiter: &Waiter, answers: &Answers, timeout: Duration) -> Option<M
     tokio::time::timeout(timeout, waiter.answered()).await.ok()
 }
 
-/// Hands answers to those who wait for them. One that nobody waits for any more came too late.
+/// Hands answers to those who wait for them, until nobody has for a while.
 async fn hand_out(
     bus: &dyn bus::Bus,
     queue: &Name,
-    waiting: &Mutex<HashMap<u64, oneshot::Sender<Message>>>,
+    replies: &Replies,
 ) -> Result<(), bus::BusError> {
     let settings = QueueSettings {
         durable: false,
@@ -235,16 +259,19 @@ async fn hand_out(
     bus.declare(queue, &settings, CALL).await?;
     let from = Destination::Queue(queue.clone());
     let subscription = bus.subscribe(&from, CREDIT, CALL).await?;
+    let mut last_answer = Instant::now();
     loop {
         let answers = subscription.next_batch(CREDIT as usize, LOOK).await?;
+        if answers.is_empty() {
+            if last_answer.elapsed() >= IDLE_MAX && replies.stop_if_idle() {
+                return Ok(());
+            }
+            continue;
+        }
+        last_answer = Instant::now();
         let receipts: Vec<_> = answers.iter().map(|answer| answer.receipt).collect();
         for answer in answers {
-            let id = answer.message.headers.get(Message::CORRELATION_ID);
-            let number = id.and_then(|id| id.parse().ok());
-            let waiter = number.and_then(|number: u64| waiting.lock().remove(&number));
-            if let Some(waiter) = waiter {
-                let _ = waiter.send(answer.message);
-            }
+            replies.answer(answer.message);
         }
         subscription.acknowledge(&receipts, CALL).await?;
     }

@@ -21,6 +21,26 @@ async fn an_ask_is_answered_whatever_the_delivery() {
     assert_eq!(rig.ask("a/durable/0", "four").await, "four");
 }
 
+/// How many read the queues for answers.
+fn listening(rig: &Rig) -> usize {
+    let queues = rig.broker.queues().into_iter();
+    let of_answers = queues.filter(|(name, _)| name.as_str().starts_with("hivewire.waiting."));
+    of_answers.map(|(_, stats)| stats.subscribers).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_listened_for_only_while_somebody_asks() {
+    let rig = Rig::new();
+    rig.deploy(spec("a/echo"), echo()).await;
+    for body in ["one", "two"] {
+        assert_eq!(listening(&rig), 0);
+        // Over the bus, as another process would ask.
+        assert_eq!(rig.ask("queue:a.echo", body).await, body);
+        assert_eq!(listening(&rig), 1);
+        until("nobody listens", || async { listening(&rig) == 0 }).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn outputs_lead_where_the_deployment_says() {
     let rig = Rig::new();
