@@ -1,6 +1,7 @@
 //! What is compared: one table of cases, and how one of them is run.
 
 mod gamq_published;
+mod gateways;
 mod round_trip;
 mod stage_relay;
 mod throughput;
@@ -13,6 +14,7 @@ mod worker_start;
 mod worker_tell;
 
 use crate::drivers::LoadError;
+use crate::gateways::Gateways;
 use crate::peers::PeerError;
 use crate::peers::hivewire::Hivewire;
 use crate::peers::nats::Nats;
@@ -157,6 +159,7 @@ pub fn all() -> Vec<&'static Case> {
         .chain(worker_durable::CASES)
         .chain(worker_replace::CASES)
         .chain(stage_relay::CASES)
+        .chain(gateways::CASES)
         .collect()
 }
 
@@ -182,8 +185,11 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Case>> {
 }
 
 /// The systems under test, each started when a case first needs it and kept for the others.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Systems {
+    // Declared before the brokers, which they need to the end: fields drop in order.
+    rabbitmq_gateways: Option<Gateways>,
+    hivewire_gateways: Option<Gateways>,
     hivewire: Option<Hivewire>,
     rabbitmq: Option<RabbitMq>,
     nats: Option<Nats>,

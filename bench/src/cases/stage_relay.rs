@@ -96,12 +96,17 @@ fn addresses(systems: &mut Systems) -> Result<Addresses> {
     })
 }
 
-fn amqp_bus(uri: &str) -> workers::Result<Arc<dyn Bus>> {
+/// Connects over AMQP.
+pub(super) fn amqp_bus(uri: &str) -> workers::Result<Arc<dyn Bus>> {
     let bus = AmqpBus::start(&AmqpSettings::new(uri)).map_err(refused("connect"))?;
     Ok(Arc::new(bus))
 }
 
-async fn stomp_bus(address: SocketAddr, node: Option<Name>) -> workers::Result<Arc<dyn Bus>> {
+/// Connects over STOMP, as a node if it has a name.
+pub(super) async fn stomp_bus(
+    address: SocketAddr,
+    node: Option<Name>,
+) -> workers::Result<Arc<dyn Bus>> {
     let mut settings = StompSettings::new(format!("stomp://guest:guest@{address}"));
     settings.node = node;
     let connect = async || -> std::result::Result<StompBus, BusError> {

@@ -1,6 +1,5 @@
 //! Hivewire itself, as the binary that users start.
 
-use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,11 +8,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::process::Process;
+use super::rest::Request;
 use super::{PeerError, Result};
 
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The variable that names the binary to test.
 pub const BINARY_VARIABLE: &str = "HIVEWIRE_BIN";
@@ -105,7 +104,7 @@ impl Hivewire {
         let mut process =
             Process::spawn("hivewire", command, &output, Some(self.directory.path()))?;
         super::wait_until_ready(&mut process, READY_TIMEOUT, || {
-            request(self.http, "/health", None).is_ok()
+            get(self.http, "/health", None).is_ok()
         })?;
         self.process = Some(process);
         Ok(())
@@ -113,15 +112,12 @@ impl Hivewire {
 
     /// The secret that HTTP clients must show, from the data directory.
     pub fn token(&self) -> Result<String> {
-        let path = self.data_directory().join("token");
-        let token = std::fs::read_to_string(&path)
-            .map_err(|error| PeerError::system(format!("read {}", path.display()), error))?;
-        Ok(token.trim().to_owned())
+        read_token(&self.data_directory())
     }
 
     /// Reads one counter from `GET /metrics`, added up over its labels.
     pub fn metric(&self, name: &str) -> Result<f64> {
-        let text = request(self.http, "/metrics", Some(&self.token()?))?;
+        let text = get(self.http, "/metrics", Some(&self.token()?))?;
         sum_of_metric(&text, name).ok_or_else(|| PeerError::UnexpectedAnswer {
             peer: "hivewire".to_owned(),
             answer: format!("GET /metrics has no {name}"),
@@ -130,9 +126,15 @@ impl Hivewire {
 
     /// How many messages wait in a queue.
     pub fn queue_messages(&self, queue: &str) -> Result<u32> {
-        let name = format!("hivewire_queue_messages{{queue=\"{queue}\"}}");
-        let text = request(self.http, "/metrics", Some(&self.token()?))?;
-        Ok(sum_of_metric(&text, &name).map_or(0, |messages| messages as u32))
+        self.queue_lengths()?.messages(queue)
+    }
+
+    /// Looks at the length of queues, as long as the broker runs.
+    pub fn queue_lengths(&self) -> Result<QueueLengths> {
+        Ok(QueueLengths {
+            http: self.http,
+            token: self.token()?,
+        })
     }
 
     /// What `hivewire --version` prints.
@@ -146,9 +148,25 @@ impl Hivewire {
     }
 }
 
+/// Looks at the length of a broker's queues.
+#[derive(Clone)]
+pub struct QueueLengths {
+    http: SocketAddr,
+    token: String,
+}
+
+impl QueueLengths {
+    /// How many messages wait in a queue.
+    pub fn messages(&self, queue: &str) -> Result<u32> {
+        let name = format!("hivewire_queue_messages{{queue=\"{queue}\"}}");
+        let text = get(self.http, "/metrics", Some(&self.token))?;
+        Ok(sum_of_metric(&text, &name).map_or(0, |messages| messages as u32))
+    }
+}
+
 /// Takes the binary from the environment, from beside the running program (tests run one level
 /// deeper, in `deps`), or from the workspace's own target directory.
-fn find_binary() -> Result<PathBuf> {
+pub(super) fn find_binary() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os(BINARY_VARIABLE) {
         return Ok(PathBuf::from(named));
     }
@@ -166,36 +184,18 @@ fn find_binary() -> Result<PathBuf> {
         })
 }
 
-/// Makes one HTTP request and gives back the body of a successful answer.
-fn request(address: SocketAddr, path: &str, token: Option<&str>) -> Result<String> {
-    let answer = exchange(address, path, token)
-        .map_err(|error| PeerError::system(format!("ask hivewire for {path}"), error))?;
-    let unexpected = |answer: &str| PeerError::UnexpectedAnswer {
-        peer: "hivewire".to_owned(),
-        answer: format!("GET {path}: {answer}"),
-    };
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .ok_or_else(|| unexpected("not an HTTP answer"))?;
-    let status = head.lines().next().unwrap_or_default();
-    match status.split(' ').nth(1) {
-        Some("200") => Ok(body.to_owned()),
-        _ => Err(unexpected(status)),
-    }
+/// Asks for something and gives back the text of a successful answer.
+fn get(address: SocketAddr, path: &str, token: Option<&str>) -> Result<String> {
+    let body = Request::get(path, token).send(address)?;
+    Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
-fn exchange(address: SocketAddr, path: &str, token: Option<&str>) -> std::io::Result<String> {
-    let mut stream = super::connect(address, REQUEST_TIMEOUT)?;
-    let authorization = token
-        .map(|token| format!("Authorization: Bearer {token}\r\n"))
-        .unwrap_or_default();
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\n{authorization}Connection: close\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+/// Reads the secret that HTTP clients must show, from a data directory.
+pub(super) fn read_token(data: &Path) -> Result<String> {
+    let path = data.join("token");
+    let token = std::fs::read_to_string(&path)
+        .map_err(|error| PeerError::system(format!("read {}", path.display()), error))?;
+    Ok(token.trim().to_owned())
 }
 
 fn sum_of_metric(text: &str, name: &str) -> Option<f64> {

@@ -5,9 +5,11 @@ pub mod activemq;
 mod certificate;
 pub mod hivewire;
 pub mod nats;
+pub mod node;
 pub mod postgres;
 mod process;
 pub mod rabbitmq;
+mod rest;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -110,7 +110,16 @@ pub async fn fill(
 
 /// Looks at the length of the output until all messages are there. Gives how many arrived per second
 /// from the first look that found some.
-pub fn watch(messages: u32, mut length: impl FnMut() -> Result<u32>) -> Result<f64> {
+pub fn watch(messages: u32, length: impl FnMut() -> Result<u32>) -> Result<f64> {
+    watch_every(LOOK_EVERY, messages, length)
+}
+
+/// As before, with this pause between two looks.
+pub fn watch_every(
+    pause: Duration,
+    messages: u32,
+    mut length: impl FnMut() -> Result<u32>,
+) -> Result<f64> {
     let began = Instant::now();
     let mut first = None;
     while began.elapsed() < PATIENCE {
@@ -123,7 +132,7 @@ pub fn watch(messages: u32, mut length: impl FnMut() -> Result<u32>) -> Result<f
         if found >= messages {
             return Ok(f64::from(found - before) / (now - since).as_secs_f64());
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(pause);
     }
     Err(WorkerError::TooLate {
         what: "the arrival of the last message".to_owned(),

@@ -17,6 +17,8 @@ mod keyed;
 mod routed;
 #[path = "suite/shared.rs"]
 mod shared;
+#[path = "suite/slow_commits.rs"]
+mod slow_commits;
 #[path = "suite/supervising.rs"]
 mod supervising;
 #[path = "suite/talking.rs"]

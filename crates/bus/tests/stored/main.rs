@@ -2,6 +2,7 @@
 //!
 //! All tests share a RabbitMQ and a PostgreSQL server, which end with the process.
 
+mod acknowledging;
 mod crash;
 mod mortal;
 mod repeats;

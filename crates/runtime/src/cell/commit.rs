@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bus::{BusError, Commit, Consumed, Owner, StateWrite, Submitted};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -233,16 +233,20 @@ impl Run {
                 .write_memory(scope, std::mem::take(&mut plan.writes));
         }
         let has_sources = !self.desk.discarded.is_empty() || !self.desk.sources.is_empty();
-        let submitted = if has_sources || !plan.writes.is_empty() || !plan.sends.is_empty() {
-            self.submit(scope, &mut plan).await?
-        } else {
-            Submitted::Done(bus::AckLevel::Memory)
+        let goes_to_bus = has_sources || !plan.writes.is_empty() || !plan.sends.is_empty();
+        let began = goes_to_bus.then(Instant::now);
+        let submitted = match goes_to_bus {
+            true => self.submit(scope, &mut plan).await?,
+            false => Submitted::Done(bus::AckLevel::Memory),
         };
         self.desk.incomings.clear();
         self.desk.sources.clear();
         self.desk.discarded.clear();
         self.apply(scope, &mut plan);
         self.release(submitted, plan.local).await;
+        if let Some(began) = began {
+            self.desk.waited += began.elapsed();
+        }
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! A subscription: a consumer on a channel of its own, made again after each lost connection.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ pub(super) struct AmqpSubscription {
     publisher: Arc<Publisher>,
     current: Arc<Mutex<Current>>,
     arrived: tokio::sync::Mutex<mpsc::Receiver<Numbered>>,
+    /// Held while acknowledgements get their place.
+    acknowledging: tokio::sync::Mutex<()>,
 }
 
 impl AmqpSubscription {
@@ -91,6 +94,7 @@ impl AmqpSubscription {
             publisher,
             current,
             arrived: tokio::sync::Mutex::new(receiver),
+            acknowledging: tokio::sync::Mutex::default(),
         })
     }
 
@@ -196,13 +200,24 @@ impl Subscription for AmqpSubscription {
             return Ok(());
         }
         let deadline = Deadline::after(timeout);
+        // What covers others must not overtake them: the server closes the channel when a number
+        // comes twice.
+        let in_order = self.acknowledging.lock().await;
         let (channel, cover, lost) = self.find(receipts);
         if lost < receipts.len() {
             let Some(channel) = channel else {
                 let messages = receipts.len();
                 return Err(BusError::NotHeld { messages });
             };
-            match deadline.limit(acknowledge(&channel, cover)).await {
+            let acknowledging = async {
+                let on_their_way = begin_to_acknowledge(&channel, cover).await?;
+                drop(in_order);
+                for sending in on_their_way {
+                    sending.await?;
+                }
+                lapin::Result::Ok(())
+            };
+            match deadline.limit(acknowledging).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => {
                     let messages = receipts.len();
@@ -233,12 +248,16 @@ impl Subscription for AmqpSubscription {
     }
 }
 
-async fn acknowledge(channel: &Channel, cover: Cover) -> lapin::Result<()> {
+/// An acknowledgement that has its place and is not written yet.
+type Sending<'a> = Pin<Box<dyn Future<Output = lapin::Result<()>> + Send + 'a>>;
+
+/// Gives acknowledgements their place; those that are not written yet are to be waited for.
+async fn begin_to_acknowledge(channel: &Channel, cover: Cover) -> lapin::Result<Vec<Sending<'_>>> {
     let (numbers, multiple) = match cover {
         Cover::Through(number) => (vec![number], true),
         Cover::Each(numbers) => (numbers, false),
     };
-    let mut on_their_way = Vec::with_capacity(numbers.len());
+    let mut on_their_way: Vec<Sending<'_>> = Vec::with_capacity(numbers.len());
     for number in numbers {
         let options = BasicAckOptions { multiple };
         let mut sending = Box::pin(channel.basic_ack(number, options));
@@ -248,10 +267,7 @@ async fn acknowledge(channel: &Channel, cover: Cover) -> lapin::Result<()> {
             None => on_their_way.push(sending),
         }
     }
-    for sending in on_their_way {
-        sending.await?;
-    }
-    Ok(())
+    Ok(on_their_way)
 }
 
 /// Feeds a subscription from one consumer after another, until the subscription is dropped.
