@@ -1,6 +1,6 @@
 //! Side-by-side benchmarks: Hivewire and the systems its users would otherwise take.
 //!
-//! Five parts, each usable alone:
+//! Six parts, each usable alone:
 //!
 //! - [`peers`] starts real brokers on loopback and ends them again, whatever happens. Other
 //!   tests use it too; the main types are [`peers::rabbitmq::RabbitMq`],
@@ -10,6 +10,7 @@
 //!   every body that arrives.
 //! - [`workers`] drives our workers and the actors of other libraries within this process.
 //! - [`relays`] moves messages from queue to queue, with a stage and without.
+//! - [`nodes`] starts clusters of nodes, and looks at what becomes of messages while nodes come and go.
 //! - [`cases`] lists what is compared, [`report`] writes down how it came out.
 //!
 //! Everything blocks; what needs an async runtime starts its own.
@@ -36,6 +37,7 @@
 
 pub mod cases;
 pub mod drivers;
+pub mod nodes;
 pub mod peers;
 pub mod relays;
 pub mod report;

@@ -1,6 +1,10 @@
 //! What is compared: one table of cases, and how one of them is run.
 
 mod gamq_published;
+mod node_fifty;
+mod node_move;
+mod node_shares;
+mod node_take_over;
 mod round_trip;
 mod stage_relay;
 mod throughput;
@@ -13,6 +17,7 @@ mod worker_start;
 mod worker_tell;
 
 use crate::drivers::LoadError;
+use crate::nodes::ClusterError;
 use crate::peers::PeerError;
 use crate::peers::hivewire::Hivewire;
 use crate::peers::nats::Nats;
@@ -33,6 +38,9 @@ pub enum CaseError {
     /// Workers or actors did not do what they should.
     #[error(transparent)]
     Worker(#[from] WorkerError),
+    /// Nodes did not do what they should.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// A case of this name does not exist.
     #[error("there is no case {name:?}; there are: {known}")]
     Unknown {
@@ -157,6 +165,10 @@ pub fn all() -> Vec<&'static Case> {
         .chain(worker_durable::CASES)
         .chain(worker_replace::CASES)
         .chain(stage_relay::CASES)
+        .chain(node_move::CASES)
+        .chain(node_take_over::CASES)
+        .chain(node_shares::CASES)
+        .chain(node_fifty::CASES)
         .collect()
 }
 

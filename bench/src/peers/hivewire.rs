@@ -1,6 +1,5 @@
 //! Hivewire itself, as the binary that users start.
 
-use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,12 +7,12 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::http::{Request, exchange};
 use super::process::Process;
 use super::{PeerError, Result};
 
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The variable that names the binary to test.
 pub const BINARY_VARIABLE: &str = "HIVEWIRE_BIN";
@@ -105,7 +104,7 @@ impl Hivewire {
         let mut process =
             Process::spawn("hivewire", command, &output, Some(self.directory.path()))?;
         super::wait_until_ready(&mut process, READY_TIMEOUT, || {
-            request(self.http, "/health", None).is_ok()
+            exchange(self.http, &Request::get("/health")).is_ok()
         })?;
         self.process = Some(process);
         Ok(())
@@ -113,15 +112,19 @@ impl Hivewire {
 
     /// The secret that HTTP clients must show, from the data directory.
     pub fn token(&self) -> Result<String> {
-        let path = self.data_directory().join("token");
-        let token = std::fs::read_to_string(&path)
-            .map_err(|error| PeerError::system(format!("read {}", path.display()), error))?;
-        Ok(token.trim().to_owned())
+        token_in(&self.data_directory())
+    }
+
+    fn metrics(&self) -> Result<String> {
+        exchange(
+            self.http,
+            &Request::get("/metrics").with_token(&self.token()?),
+        )
     }
 
     /// Reads one counter from `GET /metrics`, added up over its labels.
     pub fn metric(&self, name: &str) -> Result<f64> {
-        let text = request(self.http, "/metrics", Some(&self.token()?))?;
+        let text = self.metrics()?;
         sum_of_metric(&text, name).ok_or_else(|| PeerError::UnexpectedAnswer {
             peer: "hivewire".to_owned(),
             answer: format!("GET /metrics has no {name}"),
@@ -131,7 +134,7 @@ impl Hivewire {
     /// How many messages wait in a queue.
     pub fn queue_messages(&self, queue: &str) -> Result<u32> {
         let name = format!("hivewire_queue_messages{{queue=\"{queue}\"}}");
-        let text = request(self.http, "/metrics", Some(&self.token()?))?;
+        let text = self.metrics()?;
         Ok(sum_of_metric(&text, &name).map_or(0, |messages| messages as u32))
     }
 
@@ -146,9 +149,17 @@ impl Hivewire {
     }
 }
 
+/// The secret in a data directory.
+pub(super) fn token_in(directory: &Path) -> Result<String> {
+    let path = directory.join("token");
+    let token = std::fs::read_to_string(&path)
+        .map_err(|error| PeerError::system(format!("read {}", path.display()), error))?;
+    Ok(token.trim().to_owned())
+}
+
 /// Takes the binary from the environment, from beside the running program (tests run one level
 /// deeper, in `deps`), or from the workspace's own target directory.
-fn find_binary() -> Result<PathBuf> {
+pub(super) fn find_binary() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os(BINARY_VARIABLE) {
         return Ok(PathBuf::from(named));
     }
@@ -164,38 +175,6 @@ fn find_binary() -> Result<PathBuf> {
             program: "the hivewire binary".to_owned(),
             hint: format!("build it with cargo build --release, or name it in {BINARY_VARIABLE}"),
         })
-}
-
-/// Makes one HTTP request and gives back the body of a successful answer.
-fn request(address: SocketAddr, path: &str, token: Option<&str>) -> Result<String> {
-    let answer = exchange(address, path, token)
-        .map_err(|error| PeerError::system(format!("ask hivewire for {path}"), error))?;
-    let unexpected = |answer: &str| PeerError::UnexpectedAnswer {
-        peer: "hivewire".to_owned(),
-        answer: format!("GET {path}: {answer}"),
-    };
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .ok_or_else(|| unexpected("not an HTTP answer"))?;
-    let status = head.lines().next().unwrap_or_default();
-    match status.split(' ').nth(1) {
-        Some("200") => Ok(body.to_owned()),
-        _ => Err(unexpected(status)),
-    }
-}
-
-fn exchange(address: SocketAddr, path: &str, token: Option<&str>) -> std::io::Result<String> {
-    let mut stream = super::connect(address, REQUEST_TIMEOUT)?;
-    let authorization = token
-        .map(|token| format!("Authorization: Bearer {token}\r\n"))
-        .unwrap_or_default();
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\n{authorization}Connection: close\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 fn sum_of_metric(text: &str, name: &str) -> Option<f64> {

@@ -3,7 +3,9 @@
 
 pub mod activemq;
 pub mod hivewire;
+mod http;
 pub mod nats;
+pub mod node;
 pub mod postgres;
 mod process;
 pub mod rabbitmq;
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-pub use process::{ResidentBytes, resident_bytes};
+pub use process::{ResidentBytes, processor_time, resident_bytes};
 
 /// The variable that names the directory in which peers keep their data. It decides which disk
 /// the durable benchmarks measure.
