@@ -45,6 +45,8 @@ const CHANGES_MAX: usize = 10;
 const PAUSE: Duration = Duration::from_millis(200);
 /// How often a node that leaves looks whether it has given everything away.
 const LEAVE_LOOK: Duration = Duration::from_millis(20);
+/// How often a node that starts looks whether it has listened long enough.
+const LISTEN_LOOK: Duration = Duration::from_millis(20);
 
 /// Turns a definition into a stage of this node.
 #[async_trait]
@@ -182,6 +184,7 @@ impl Agent {
             tokio::spawn(shared.clone().listen(end.clone())),
             tokio::spawn(shared.clone().speak(end)),
             tokio::spawn(shared.clone().define()),
+            tokio::spawn(shared.clone().listen_first()),
             tokio::spawn(shared.clone().act(happened)),
             tokio::spawn(shared.clone().notice_losses()),
         ];
@@ -338,6 +341,19 @@ impl Shared {
         state.members.heard(beat, self.clock.now())
     }
 
+    /// Says when it knows enough to take its share.
+    async fn listen_first(self: Arc<Self>) {
+        while !self.has_listened() {
+            tokio::time::sleep(LISTEN_LOOK).await;
+        }
+        self.announce.notify_one();
+    }
+
+    fn has_listened(&self) -> bool {
+        let state = self.state.lock();
+        state.members.has_listened(self.clock.now())
+    }
+
     /// Sends heartbeats: regularly, and when there is something to say.
     async fn speak(self: Arc<Self>, end: Arc<watch::Sender<Option<Ended>>>) {
         let mut ticks = tokio::time::interval(self.settings.rules.heartbeat_every);
@@ -376,12 +392,14 @@ impl Shared {
     fn beat(&self) -> Heartbeat {
         let mut state = self.state.lock();
         state.number += 1;
+        let has_listened = state.members.has_listened(self.clock.now());
         let stages = state.stages.iter();
         Heartbeat {
             node: self.settings.name.to_string(),
             start: state.start,
             number: state.number,
             state: state.ready_for(),
+            listens: !has_listened,
             labels: match &state.order.labels {
                 Some(labels) => labels.clone(),
                 None => self.settings.labels.clone(),
