@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bus::{Bus, BusError, Document, Put};
@@ -36,6 +36,8 @@ const CALL: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(1);
 /// How many heartbeats are on their way at most.
 const CREDIT: u32 = 1_024;
+/// So many are acknowledged together: each for itself would double what the bus has to do.
+const ACKNOWLEDGE_AT: usize = 256;
 /// How many definitions are read at a time.
 const DEFINITIONS_MAX: usize = 1_000;
 /// Definitions are looked for so many heartbeats apart, unless somebody goes by a newer one.
@@ -304,9 +306,11 @@ impl Shared {
 
     async fn listen_once(&self, end: &watch::Sender<Option<Ended>>) -> Result<(), BusError> {
         let subscription = self.bus.subscribe(&heartbeats(), CREDIT, CALL).await?;
+        let mut heard = Vec::new();
+        let mut acknowledged_at = Instant::now();
         loop {
             let deliveries = subscription.next_batch(CREDIT as usize, LOOK).await?;
-            let receipts: Vec<_> = deliveries.iter().map(|one| one.receipt).collect();
+            heard.extend(deliveries.iter().map(|one| one.receipt));
             let mut news = false;
             for delivery in &deliveries {
                 match serde_json::from_slice(&delivery.message.body) {
@@ -319,7 +323,11 @@ impl Shared {
                     Err(error) => tracing::warn!(%error, "a heartbeat cannot be read"),
                 }
             }
-            subscription.acknowledge(&receipts, CALL).await?;
+            if heard.len() >= ACKNOWLEDGE_AT || acknowledged_at.elapsed() >= LOOK {
+                subscription.acknowledge(&heard, CALL).await?;
+                heard.clear();
+                acknowledged_at = Instant::now();
+            }
             if news {
                 self.look();
             }
