@@ -11,6 +11,7 @@
 //! - [`workers`] drives our workers and the actors of other libraries within this process.
 //! - [`relays`] moves messages from queue to queue, with a stage and without.
 //! - [`gateways`] runs programs whose workers are divided among several nodes.
+//! - [`nodes`] starts clusters of nodes, and looks at what becomes of messages while nodes come and go.
 //! - [`cases`] lists what is compared, [`report`] writes down how it came out.
 //!
 //! Everything blocks; what needs an async runtime starts its own.
@@ -38,6 +39,7 @@
 pub mod cases;
 pub mod drivers;
 pub mod gateways;
+pub mod nodes;
 pub mod peers;
 pub mod relays;
 pub mod report;

@@ -2,6 +2,10 @@
 
 mod gamq_published;
 mod gateways;
+mod node_fifty;
+mod node_move;
+mod node_shares;
+mod node_take_over;
 mod round_trip;
 mod stage_relay;
 mod throughput;
@@ -15,6 +19,7 @@ mod worker_tell;
 
 use crate::drivers::LoadError;
 use crate::gateways::Gateways;
+use crate::nodes::ClusterError;
 use crate::peers::PeerError;
 use crate::peers::hivewire::Hivewire;
 use crate::peers::nats::Nats;
@@ -35,6 +40,9 @@ pub enum CaseError {
     /// Workers or actors did not do what they should.
     #[error(transparent)]
     Worker(#[from] WorkerError),
+    /// Nodes did not do what they should.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// A case of this name does not exist.
     #[error("there is no case {name:?}; there are: {known}")]
     Unknown {
@@ -160,6 +168,10 @@ pub fn all() -> Vec<&'static Case> {
         .chain(worker_replace::CASES)
         .chain(stage_relay::CASES)
         .chain(gateways::CASES)
+        .chain(node_move::CASES)
+        .chain(node_take_over::CASES)
+        .chain(node_shares::CASES)
+        .chain(node_fifty::CASES)
         .collect()
 }
 

@@ -11,7 +11,7 @@ use super::process::Process;
 use super::rest::Request;
 use super::{PeerError, Result};
 
-pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The variable that names the binary to test.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub use certificate::Certificate;
-pub use process::{ResidentBytes, resident_bytes};
+pub use process::{ResidentBytes, processor_time, resident_bytes};
 
 /// The variable that names the directory in which peers keep their data. It decides which disk
 /// the durable benchmarks measure.

@@ -24,7 +24,7 @@ pub struct Shared {
 #[derive(Debug)]
 pub struct Node {
     // Declared before the directory: fields drop in order, and the process must end first.
-    _process: Process,
+    process: Option<Process>,
     _directory: TempDir,
     name: String,
     http: SocketAddr,
@@ -59,7 +59,7 @@ impl Node {
         })?;
         Ok(Self {
             token: read_token(&data)?,
-            _process: process,
+            process: Some(process),
             _directory: directory,
             name: name.to_owned(),
             http,
@@ -69,6 +69,16 @@ impl Node {
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its process id, or nothing after it was killed.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
+    /// Ends it at once (SIGKILL), as a crash would.
+    pub fn kill(&mut self) {
+        self.process = None;
     }
 
     /// Asks for something under `/api/v1`.

@@ -187,9 +187,32 @@ pub fn resident_bytes(process_id: u32) -> Result<ResidentBytes> {
     })
 }
 
+/// What the kernel counts processor time in.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Reads how much time of processors a process has used so far.
+pub fn processor_time(process_id: u32) -> Result<Duration> {
+    let path = format!("/proc/{process_id}/stat");
+    let stat = std::fs::read_to_string(&path)
+        .map_err(|error| PeerError::system(format!("read {path}"), error))?;
+    Ok(Duration::from_secs_f64(ticks_of(&stat) / TICKS_PER_SECOND))
+}
+
+fn ticks_of(stat: &str) -> f64 {
+    // The name of the program stands in brackets and may hold anything.
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let used = after_name.split_whitespace().skip(11).take(2);
+    used.filter_map(|field| field.parse::<f64>().ok()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processor_time_is_that_of_user_and_system() {
+        assert_eq!(ticks_of("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 30 12 99 0"), 42.0);
+    }
 
     fn is_alive(pid: u32) -> bool {
         Path::new(&format!("/proc/{pid}")).exists()

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bus::{Bus, BusError, Document, Put};
@@ -36,6 +36,8 @@ const CALL: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(1);
 /// How many heartbeats are on their way at most.
 const CREDIT: u32 = 1_024;
+/// So many are acknowledged together: each for itself would double what the bus has to do.
+const ACKNOWLEDGE_AT: usize = 256;
 /// How many definitions are read at a time.
 const DEFINITIONS_MAX: usize = 1_000;
 /// Definitions are looked for so many heartbeats apart, unless somebody goes by a newer one.
@@ -45,6 +47,8 @@ const CHANGES_MAX: usize = 10;
 const PAUSE: Duration = Duration::from_millis(200);
 /// How often a node that leaves looks whether it has given everything away.
 const LEAVE_LOOK: Duration = Duration::from_millis(20);
+/// How often a node that starts looks whether it has listened long enough.
+const LISTEN_LOOK: Duration = Duration::from_millis(20);
 
 /// Turns a definition into a stage of this node.
 #[async_trait]
@@ -182,6 +186,7 @@ impl Agent {
             tokio::spawn(shared.clone().listen(end.clone())),
             tokio::spawn(shared.clone().speak(end)),
             tokio::spawn(shared.clone().define()),
+            tokio::spawn(shared.clone().listen_first()),
             tokio::spawn(shared.clone().act(happened)),
             tokio::spawn(shared.clone().notice_losses()),
         ];
@@ -301,9 +306,11 @@ impl Shared {
 
     async fn listen_once(&self, end: &watch::Sender<Option<Ended>>) -> Result<(), BusError> {
         let subscription = self.bus.subscribe(&heartbeats(), CREDIT, CALL).await?;
+        let mut heard = Vec::new();
+        let mut acknowledged_at = Instant::now();
         loop {
             let deliveries = subscription.next_batch(CREDIT as usize, LOOK).await?;
-            let receipts: Vec<_> = deliveries.iter().map(|one| one.receipt).collect();
+            heard.extend(deliveries.iter().map(|one| one.receipt));
             let mut news = false;
             for delivery in &deliveries {
                 match serde_json::from_slice(&delivery.message.body) {
@@ -316,7 +323,11 @@ impl Shared {
                     Err(error) => tracing::warn!(%error, "a heartbeat cannot be read"),
                 }
             }
-            subscription.acknowledge(&receipts, CALL).await?;
+            if heard.len() >= ACKNOWLEDGE_AT || acknowledged_at.elapsed() >= LOOK {
+                subscription.acknowledge(&heard, CALL).await?;
+                heard.clear();
+                acknowledged_at = Instant::now();
+            }
             if news {
                 self.look();
             }
@@ -336,6 +347,19 @@ impl Shared {
             self.redefine.notify_one();
         }
         state.members.heard(beat, self.clock.now())
+    }
+
+    /// Says when it knows enough to take its share.
+    async fn listen_first(self: Arc<Self>) {
+        while !self.has_listened() {
+            tokio::time::sleep(LISTEN_LOOK).await;
+        }
+        self.announce.notify_one();
+    }
+
+    fn has_listened(&self) -> bool {
+        let state = self.state.lock();
+        state.members.has_listened(self.clock.now())
     }
 
     /// Sends heartbeats: regularly, and when there is something to say.
@@ -376,12 +400,14 @@ impl Shared {
     fn beat(&self) -> Heartbeat {
         let mut state = self.state.lock();
         state.number += 1;
+        let has_listened = state.members.has_listened(self.clock.now());
         let stages = state.stages.iter();
         Heartbeat {
             node: self.settings.name.to_string(),
             start: state.start,
             number: state.number,
             state: state.ready_for(),
+            listens: !has_listened,
             labels: match &state.order.labels {
                 Some(labels) => labels.clone(),
                 None => self.settings.labels.clone(),

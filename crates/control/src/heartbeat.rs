@@ -31,6 +31,9 @@ pub struct Heartbeat {
     /// What it is ready for.
     #[serde(default)]
     pub state: NodeState,
+    /// It has just started and still listens who has what: it takes nothing yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub listens: bool,
     /// What distinguishes it, for those who choose places by it.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,

@@ -147,8 +147,9 @@ impl Members {
             member.flaps = 0;
         }
         let is_same = {
+            let told = |beat: &Heartbeat| (beat.state, beat.listens);
             let last = &member.last;
-            (last.state, &last.stages, &last.labels) == (beat.state, &beat.stages, &beat.labels)
+            told(last) == told(&beat) && last.stages == beat.stages && last.labels == beat.labels
         };
         member.last = beat;
         member.heard_at = now;

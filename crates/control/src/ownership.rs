@@ -318,7 +318,9 @@ impl Ownership {
                 for share in beat.holds.iter() {
                     held.insert(share);
                 }
-                revisions.insert(member.last.node.clone(), beat.revision);
+                if !member.last.listens {
+                    revisions.insert(member.last.node.clone(), beat.revision);
+                }
             }
         }
         Others { held, revisions }
@@ -327,6 +329,7 @@ impl Ownership {
 
 struct Others {
     held: Claims,
+    /// What those go by who can take something.
     revisions: BTreeMap<String, u64>,
 }
 
@@ -335,7 +338,7 @@ impl Others {
         self.held.contains(share)
     }
 
-    /// Whether a node goes by this revision at least, so that it knows what is its own.
+    /// Whether a node goes by this revision at least, so that it knows what is its own and takes it.
     fn knows(&self, node: &str, revision: u64) -> bool {
         self.revisions
             .get(node)

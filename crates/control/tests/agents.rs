@@ -10,7 +10,8 @@ use broker::{Broker, SystemClock};
 use bus::engines::EmbeddedBus;
 use bus::{Bus, Put};
 use control::{
-    Agent, Deployer, Ended, NodeSettings, NodeState, Order, Rules, Share, definition_name,
+    Agent, Deployer, Ended, HEARTBEATS, NodeSettings, NodeState, Order, Rules, Share,
+    definition_name,
 };
 use journal::{Options, testing::MemoryStorage};
 use kernel::worker::{Failure, Incoming, Turn, Worker, native};
@@ -349,4 +350,33 @@ async fn a_node_that_is_paused_keeps_its_share_and_goes_on_later() {
     second.agent.order(&name, resume).await.unwrap();
     cluster.check().await;
     assert!(turns(&second) > before.1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_hears_far_more_heartbeats_than_it_leaves_unacknowledged() {
+    let cluster = Cluster::new();
+    let node = cluster.node("first").await;
+    let topic = Destination::Topic(Name::new(HEARTBEATS).unwrap());
+    let heard = |number: u64| {
+        let known = node.agent.nodes();
+        known
+            .iter()
+            .any(|member| member.last.node == "talker" && member.last.number == number)
+    };
+    until("it hears itself", || !node.agent.nodes().is_empty()).await;
+    let mut number = 0;
+    for _ in 0..50 {
+        let beat = |number| {
+            let beat = serde_json::json!({ "node": "talker", "start": 1, "number": number });
+            Message::new(beat.to_string())
+        };
+        let mut batch: Vec<Message> = (number + 1..=number + 100).map(beat).collect();
+        number += 100;
+        cluster
+            .bus
+            .publish(&topic, &mut batch, PATIENCE)
+            .await
+            .unwrap();
+        until("it hears the last", || heard(number)).await;
+    }
 }

@@ -246,7 +246,7 @@ impl World {
     }
 
     fn announce(&mut self, node: usize) {
-        let now_ms = self.now_ms;
+        let (now_ms, now) = (self.now_ms, self.time(node));
         let sender = &mut self.nodes[node];
         sender.number += 1;
         sender.beat_at_ms = now_ms + 1_000;
@@ -258,6 +258,7 @@ impl World {
             start: sender.life,
             number: sender.number,
             state: NodeState::Running,
+            listens: !sender.members.has_listened(now),
             labels: BTreeMap::new(),
             load: 0,
             stages: BTreeMap::from([(STAGE.to_owned(), sender.ownership.beat())]),
@@ -518,6 +519,25 @@ fn a_node_that_comes_back_takes_its_share_and_nothing_else_moves() {
     let moved = before.iter().zip(&after).filter(|(a, b)| a != b).count() as u64;
     assert!(moved <= u64::from(SHARES) * 45 / 100, "{moved} moved");
     assert_eq!(world.takes - takes, moved, "shares moved more than once");
+}
+
+#[test]
+fn what_goes_to_a_node_that_joins_is_never_left_alone_for_long() {
+    let mut world = World::new(7, 3, true);
+    world.later.retain(|later| later.what != What::Harm);
+    world.nodes[2].alive = false;
+    world.run(CALM_AFTER_MS);
+    world.revive(2);
+    let mut alone_ms = [0_u64; SHARES as usize];
+    for _ in 0..1_000 {
+        world.run(world.now_ms + 10);
+        for (share, owner) in world.owners().iter().enumerate() {
+            alone_ms[share] = owner.map_or(alone_ms[share] + 10, |_| 0);
+            // To let go, to say so and to take: each lasts up to 0.2 s here.
+            assert!(alone_ms[share] < 700, "share {share} was left alone");
+        }
+    }
+    assert!(world.owners().contains(&Some(2)), "it got nothing");
 }
 
 #[test]
