@@ -13,7 +13,7 @@ use crate::workers::{refused, tokio_runtime};
 const PUBLISHED_64: PeerFigure = PeerFigure::Published(8_400.0);
 /// The same with messages of 1,024 bytes.
 const PUBLISHED_1024: PeerFigure = PeerFigure::Published(3_097.0);
-const PUBLISHED_NAME: &str = "gateways on RabbitMQ, published";
+const PUBLISHED_NAME: &str = "published, eight consumers on RabbitMQ";
 const RABBITMQ_NAME: &str = "the same over RabbitMQ and PostgreSQL";
 
 const STREAM_SIZE: Size = Size::Fixed {
@@ -25,11 +25,14 @@ const SLOW_SIZE: Size = Size::Fixed {
     quick_messages: 500,
 };
 const HIVEWIRE_SIZE: Size = Size::Fixed {
-    messages: 48_000,
-    quick_messages: 8_000,
+    messages: 96_000,
+    quick_messages: 24_000,
 };
+/// How many times as many messages go over a Hivewire broker as over RabbitMQ, so that both take long
+/// enough to be measured.
+const HIVEWIRE_TIMES: u32 = 6;
 const ASK_SIZE: Size = Size::Fixed {
-    messages: 2_000,
+    messages: 1_200,
     quick_messages: 400,
 };
 
@@ -232,7 +235,7 @@ const ASKED: Case = Case {
 const TIMED: Case = Case {
     unit: "ms",
     size: Size::Fixed {
-        messages: 300,
+        messages: 150,
         quick_messages: 60,
     },
     ..COMPARED
@@ -330,6 +333,10 @@ fn stream_over(
     messages: u32,
     program: Program,
 ) -> Result<Measurement> {
+    let messages = match side {
+        Side::Ours => messages * HIVEWIRE_TIMES,
+        Side::Peer => messages,
+    };
     let load = Load { messages, ..SMALL };
     let gateways = gateways(systems, side.into())?;
     Ok(plain(program(gateways, count, &load)?))
