@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus::store::MessageId;
-use bus::{Bus, QueueSettings};
+use bus::{Bus, Delivery, QueueSettings};
 use kernel::{Destination, Headers, Message, Name};
 use tokio::runtime::Runtime;
 
@@ -81,9 +81,11 @@ impl Access {
     /// Takes everything out of a queue; each message must be there once, and nothing else.
     pub fn drain(&self, queue: &Name, messages: u32) -> Result<()> {
         let mut census = Census::of(messages);
-        self.take(queue, messages, |body| census.take(body))?;
+        self.take(queue, messages, |one| census.take(&one.message.body))?;
         census.judge()?;
-        // A busy RabbitMQ forgets acknowledgements when their subscription ends.
+        // A busy RabbitMQ forgets acknowledgements when their subscription ends. What comes again then
+        // is marked; anything else is one too many.
+        let mut doubled = 0;
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.length(queue)? {
@@ -93,12 +95,18 @@ impl Access {
                         what: "that a queue is empty".to_owned(),
                     });
                 }
-                again => self.take(queue, again, |_| {})?,
+                again => self.take(queue, again, |one| doubled += u32::from(!one.redelivered))?,
+            }
+            if doubled > 0 {
+                return Err(WorkerError::Wrong {
+                    wrong: doubled,
+                    messages,
+                });
             }
         }
     }
 
-    fn take(&self, queue: &Name, messages: u32, each: impl FnMut(&[u8])) -> Result<()> {
+    fn take(&self, queue: &Name, messages: u32, each: impl FnMut(&Delivery)) -> Result<()> {
         self.tokio.block_on(self.take_all(queue, messages, each))
     }
 
@@ -106,7 +114,7 @@ impl Access {
         &self,
         queue: &Name,
         messages: u32,
-        mut each: impl FnMut(&[u8]),
+        mut each: impl FnMut(&Delivery),
     ) -> Result<()> {
         let from = Destination::Queue(queue.clone());
         let subscription = self.bus.subscribe(&from, DRAIN_MESSAGES, PATIENCE).await;
@@ -119,7 +127,7 @@ impl Access {
                 break;
             }
             let receipts: Vec<_> = batch.iter().map(|delivery| delivery.receipt).collect();
-            batch.iter().for_each(|one| each(&one.message.body));
+            batch.iter().for_each(&mut each);
             received += batch.len() as u32;
             let acknowledged = subscription.acknowledge(&receipts, PATIENCE).await;
             acknowledged.map_err(refused("acknowledge"))?;
