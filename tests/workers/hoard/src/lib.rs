@@ -15,7 +15,10 @@ impl Worker for Hoard {
         let key = message.header("key").ok_or("the header `key` is missing")?;
         let mut value = context.state().get_bytes(key).unwrap_or_default();
         let kept = value.len().saturating_sub(COUNT_BYTES);
-        let count = value.first_chunk().map_or(0, |count| u64::from_le_bytes(*count)) + 1;
+        let count = value
+            .first_chunk()
+            .map_or(0, |count| u64::from_le_bytes(*count))
+            + 1;
         let keep = match message.header("keep") {
             Some(keep) => keep.parse()?,
             None => kept,
