@@ -59,6 +59,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "hivewire-broker",
             "hivewire-build",
             "hivewire-bus",
+            "hivewire-control",
             "hivewire-journal",
             "hivewire-kernel",
             "hivewire-runtime",
