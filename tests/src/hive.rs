@@ -379,6 +379,12 @@ impl Hive {
         http::request(self.http, method, path, &headers, body).map_err(io_error("ask over HTTP"))
     }
 
+    /// How often it wrote this to standard output or error.
+    pub fn times_said(&self, text: &str) -> usize {
+        let bytes = fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).matches(text).count()
+    }
+
     /// The end of what the broker wrote to standard output and error.
     pub fn log(&self) -> String {
         let bytes = fs::read(&self.log).unwrap_or_default();

@@ -10,7 +10,7 @@ use control::{
 use fastrand::Rng;
 use kernel::Timestamp;
 
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 500;
 const STAGE: &str = "flow/stage";
 const SHARES: u32 = 32;
 /// When nothing bad happens any more.

@@ -226,6 +226,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("workers.runtime.send_timeout_ms", "how long a send waits for room before it fails"),
     ("workers.runtime.commit_timeout_ms", "how long a commit may take before it is in doubt"),
     ("workers.runtime.prefetch_max", "messages of one queue that may be on their way through the workers of this process"),
+    ("workers.runtime.subscription_idle_ms_max", "how long a queue stays subscribed to although no worker has room for a message; it is again when one has"),
     ("workers.runtime.eager_workers_max", "workers of a stage of components that get an instance before a message comes"),
     ("workers.components.instances_max", "instances in memory at a time: so many of components with little data, and as many of others"),
     ("workers.components.memory_bytes_max", "memory that any one instance can be given, whatever its own limit says"),

@@ -17,6 +17,9 @@ pub struct Settings {
     /// How many messages of one queue may be on their way through workers. On a bus that several
     /// nodes share, fewer make shares more even and more make each node faster.
     pub prefetch_max: u32,
+    /// How long a subscription stays open although no worker has room for a message. It is opened
+    /// again when one has.
+    pub subscription_idle_ms_max: u64,
     /// How many workers of a stage of components get an instance before a message comes.
     pub eager_workers_max: u32,
 }
@@ -29,6 +32,7 @@ impl Default for Settings {
             send_timeout_ms: 10_000,
             commit_timeout_ms: 30_000,
             prefetch_max: 65_536,
+            subscription_idle_ms_max: 10_000,
             eager_workers_max: 256,
         }
     }

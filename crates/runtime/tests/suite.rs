@@ -9,6 +9,8 @@ mod asking;
 mod children;
 #[path = "suite/handing_over.rs"]
 mod handing_over;
+#[path = "suite/idle.rs"]
+mod idle;
 #[path = "suite/interrupted.rs"]
 mod interrupted;
 #[path = "suite/keyed.rs"]

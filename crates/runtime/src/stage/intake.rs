@@ -238,6 +238,8 @@ impl Puller {
     /// Subscribes, again and again if need be, and hands on what comes.
     async fn pull(&self) {
         loop {
+            // Whoever could not take anything would only keep it from others.
+            self.wait_for_room().await;
             match self.subscribe().await {
                 Ok(subscription) => self.hand_on(&subscription).await,
                 Err(error) => {
@@ -268,8 +270,12 @@ impl Puller {
 
     async fn hand_on(&self, subscription: &Arc<Pulled>) {
         while !subscription.is_stale() {
-            let wanted = self.wait_for_room().await;
-            let deliveries = match subscription.next_batch(wanted as usize, LOOK).await {
+            let Some(wanted) = self.wait_for_demand(subscription).await else {
+                tracing::debug!(queue = %self.queue, "no worker asked for long; the queue is read again when one does");
+                return;
+            };
+            let look = LOOK.min(self.idle_max());
+            let deliveries = match subscription.next_batch(wanted as usize, look).await {
                 Ok(deliveries) => deliveries,
                 Err(error) => {
                     tracing::warn!(queue = %self.queue, %error, "a stage lost its queue; it subscribes again");
@@ -294,6 +300,26 @@ impl Puller {
                 Sink::Forward => self.forward(subscription, deliveries).await,
             }
         }
+    }
+
+    /// Waits until somebody has room; for how many messages. None if that takes so long that the
+    /// subscription should rather end: then what the engine has sent ahead is for others. It stays
+    /// open while a worker still holds something that came from it.
+    async fn wait_for_demand(&self, subscription: &Arc<Pulled>) -> Option<u32> {
+        loop {
+            let room = tokio::time::timeout(self.idle_max(), self.wait_for_room());
+            if let Ok(wanted) = room.await {
+                return Some(wanted);
+            }
+            if Arc::strong_count(subscription) == 1 {
+                return None;
+            }
+        }
+    }
+
+    /// How long a subscription stays open although nobody has room.
+    fn idle_max(&self) -> Duration {
+        Duration::from_millis(self.stage.runtime.settings.subscription_idle_ms_max)
     }
 
     /// Waits until somebody has room; for how many messages.
