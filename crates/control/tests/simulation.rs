@@ -2,6 +2,7 @@
 //! or lost, and clocks differ. The store is the only one who decides.
 
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use control::{
@@ -427,39 +428,60 @@ fn nodes_of(seed: u64) -> usize {
     2 + (seed % 4) as usize
 }
 
+/// Runs one seed twice: how many were too late, and how many shares were taken.
+fn run_seed(seed: u64) -> (u64, u64) {
+    let run = || {
+        let mut world = World::new(seed, nodes_of(seed), true);
+        world.run(CALM_AFTER_MS + WHOLE_AFTER_MS);
+        world
+    };
+    let world = run();
+    assert_eq!(world.wrong, 0, "seed {seed}");
+    let owners = world.owners();
+    assert!(
+        owners.iter().all(Option::is_some),
+        "seed {seed} with {} nodes: {owners:?}",
+        world.nodes.len()
+    );
+    // Everybody has the share that is due, and nobody waits.
+    let node = &world.nodes[0];
+    let wanted = node.ownership.wanted(&node.members, world.time(0));
+    for (share, owner) in owners.iter().enumerate() {
+        let owner = owner.map(|owner| world.nodes[owner].name.as_str());
+        assert_eq!(owner, wanted[share], "seed {seed}, share {share}");
+    }
+    assert_eq!(
+        world.trace,
+        run().trace,
+        "seed {seed} was not the same twice"
+    );
+    (world.refused, world.takes)
+}
+
 #[test]
 fn every_seed_ends_whole_and_no_two_owners_commit() {
-    let (mut refused, mut takes) = (0, 0);
     let seeds = seeds();
-    for seed in 0..seeds {
-        let run = || {
-            let mut world = World::new(seed, nodes_of(seed), true);
-            world.run(CALM_AFTER_MS + WHOLE_AFTER_MS);
-            world
-        };
-        let world = run();
-        assert_eq!(world.wrong, 0, "seed {seed}");
-        let owners = world.owners();
-        assert!(
-            owners.iter().all(Option::is_some),
-            "seed {seed} with {} nodes: {owners:?}",
-            world.nodes.len()
-        );
-        // Everybody has the share that is due, and nobody waits.
-        let node = &world.nodes[0];
-        let wanted = node.ownership.wanted(&node.members, world.time(0));
-        for (share, owner) in owners.iter().enumerate() {
-            let owner = owner.map(|owner| world.nodes[owner].name.as_str());
-            assert_eq!(owner, wanted[share], "seed {seed}, share {share}");
+    let next = AtomicU64::new(0);
+    let run_some = || {
+        let (mut refused, mut takes) = (0, 0);
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds {
+                return (refused, takes);
+            }
+            let (late, taken) = run_seed(seed);
+            refused += late;
+            takes += taken;
         }
-        assert_eq!(
-            world.trace,
-            run().trace,
-            "seed {seed} was not the same twice"
-        );
-        refused += world.refused;
-        takes += world.takes;
-    }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (refused, takes) = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..threads).map(|_| scope.spawn(run_some)).collect();
+        let done = runs
+            .into_iter()
+            .map(|run| run.join().expect("no seed failed"));
+        done.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    });
     assert!(
         refused > seeds / 5,
         "nobody was ever too late: this proves nothing ({refused})"

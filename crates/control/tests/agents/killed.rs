@@ -12,7 +12,7 @@ use crate::rig::*;
 /// How many deaths are tried; `HIVEWIRE_SOAK` multiplies them.
 const DEATHS: u64 = 52;
 /// How many clusters there are at a time.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 8;
 /// What a source or target has done, at least, when a stage has moved.
 const STEPS_MIN: u64 = 129;
 
