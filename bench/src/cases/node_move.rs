@@ -34,17 +34,19 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "node-move-others",
-        description: "As before, for the keys that do not move: by how much the latest of all results \
-                      during the move is later than the latest over an equally long time before, in the \
-                      same run. As much is allowed as for a hand-over to new code.",
+        description: "As before, for the keys that do not move: by how much the wait that 99 % of their \
+                      messages do not exceed is longer during the move than over an equally long time \
+                      before, in the same run. If all of them paused together for a hundredth of the \
+                      move, it would show. The longest single waits, which two busy cores make long \
+                      while nothing moves, too, are in the note.",
         peer_name: PEER_NAME,
-        peer: PeerFigure::Published(50.0),
+        peer: PeerFigure::Published(25.0),
         unit: "ms",
         target: Target::AtMost(1.0),
         size: SIZE,
         measure: |_: &mut Systems, _: Side, mebibytes| {
             let seen = relocate(mebibytes)?;
-            let later = seen.others.saturating_sub(seen.others_before);
+            let later = seen.others_usual.saturating_sub(seen.others_usual_before);
             Ok(measurement(later, &seen))
         },
     },
@@ -59,13 +61,16 @@ fn measurement(time: Duration, seen: &Seen) -> Measurement {
         value: milliseconds(time),
         note: format!(
             "{:.1} MiB of state, {RATE} messages/s, nothing lost, doubled or out of order; the move took {:.1} s; of {} \
-             keys that moved one waited {:.1} ms, 99 % at most {:.1} ms; others waited at most {:.1} ms, {:.1} ms \
-             before, and {:.1} ms while the node joined",
+             keys that moved one waited {:.1} ms, 99 % at most {:.1} ms; 99 % of the messages of others waited at \
+             most {:.1} ms, {:.1} ms before; the longest of them waited {:.1} ms, {:.1} ms before, and {:.1} ms while \
+             the node joined",
             seen.state_bytes as f64 / f64::from(1 << 20),
             seen.took.as_secs_f64(),
             seen.moved_keys,
             milliseconds(seen.longest),
             milliseconds(seen.wait),
+            milliseconds(seen.others_usual),
+            milliseconds(seen.others_usual_before),
             milliseconds(seen.others),
             milliseconds(seen.others_before),
             milliseconds(seen.joining),

@@ -55,6 +55,20 @@ pub fn waits(sent: &[Sent], arrived: &[Arrival], time: &Range<Instant>) -> HashM
     waits
 }
 
+/// How long each message of these keys that was due in this time waited for its result.
+pub fn message_waits(
+    sent: &[Sent],
+    arrived: &[Arrival],
+    time: &Range<Instant>,
+    counts: impl Fn(&u32) -> bool,
+) -> Vec<Duration> {
+    let message = |arrival: &Arrival| (sent[arrival.number], arrival.at);
+    let messages = arrived.iter().map(message);
+    let due = messages.filter(|(message, _)| time.contains(&message.due) && counts(&message.key));
+    due.map(|(message, at)| at.saturating_duration_since(message.due))
+        .collect()
+}
+
 /// The wait that so many hundredths of all waits do not exceed.
 pub fn percentile(waits: impl Iterator<Item = Duration>, hundredths: usize) -> Duration {
     let mut waits: Vec<Duration> = waits.collect();
@@ -127,6 +141,17 @@ mod tests {
         assert_eq!(seconds(0, 3), [(0, 3), (1, 3)]);
         assert_eq!(seconds(2, 3), [(0, 3)]);
         assert!(seconds(3, 9).is_empty());
+    }
+
+    #[test]
+    fn each_message_of_the_keys_that_count_has_its_wait() {
+        let began = Instant::now();
+        let arrived = results(began, &[(0, 1), (1, 1), (2, 2)]);
+        let time = began..began + Duration::from_secs(2);
+        let of = |key: u32| message_waits(&sent(began), &arrived, &time, |one| *one == key);
+        assert_eq!(of(0), [Duration::from_secs(3)]);
+        assert_eq!(of(1), [Duration::from_secs(3)]);
+        assert!(of(2).is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::beats::Beats;
 use super::cluster::Cluster;
-use super::judge::{check, percentile, waits};
+use super::judge::{check, message_waits, percentile, waits};
 use super::stream::{Arrival, Receiver, Sender, key_name};
 use super::{Result, wait_for};
 
@@ -48,6 +48,10 @@ pub struct Seen {
     pub joining: Duration,
     /// The longest wait of the other keys during the move.
     pub others: Duration,
+    /// What 99 of 100 messages of the other keys wait at most while nothing moves.
+    pub others_usual_before: Duration,
+    /// The same during the move.
+    pub others_usual: Duration,
 }
 
 /// When what happened.
@@ -135,6 +139,10 @@ fn seen(sender: &Sender, arrived: &[Arrival], times: &Times, last_pass: usize) -
         let waits = waits.into_iter().filter(|(key, _)| counts(key));
         waits.map(|(_, wait)| wait).max().unwrap_or_default()
     };
+    let usual = |time: &Range<Instant>| {
+        let waits = message_waits(&sender.sent, arrived, time, |key| !moves(key));
+        percentile(waits.into_iter(), 99)
+    };
     let during = waits(&times.moving);
     let moved: Vec<Duration> = {
         let moved = during.iter().filter(|(key, _)| moves(key));
@@ -150,5 +158,7 @@ fn seen(sender: &Sender, arrived: &[Arrival], times: &Times, last_pass: usize) -
         others_before: longest(waits(&(before..times.before.end)), &|key| !moves(key)),
         joining: longest(waits(&times.joining), &|_| true),
         others: longest(during, &|key| !moves(key)),
+        others_usual_before: usual(&(before..times.before.end)),
+        others_usual: usual(&times.moving),
     }
 }

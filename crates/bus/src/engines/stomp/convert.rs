@@ -18,6 +18,7 @@ use super::chunks::Chunks;
 use super::dialect::Dialect;
 use super::unanswered::AckId;
 use crate::delivery::{Delivery, ENGINE_ID, MESSAGE_ID, Receipt};
+use crate::store::MessageId;
 
 /// Headers of ours, which never reach a receiver.
 const OURS: &str = "hivewire-";
@@ -184,10 +185,10 @@ impl Sending<'_> {
                 if !is_plain {
                     seen.push(name);
                 }
-                let name = if name == MESSAGE_ID {
-                    SENDERS_MESSAGE_ID
-                } else {
-                    name
+                let name = match name {
+                    MESSAGE_ID if MessageId::is_of_commit(value) => self.dialect.commit_id_header(),
+                    MESSAGE_ID => SENDERS_MESSAGE_ID,
+                    _ => name,
                 };
                 stomp::header(out, Version::V1_2, name, value);
             }
@@ -283,6 +284,9 @@ pub(super) fn to_delivery(dialect: &dyn Dialect, frame: &Frame<'_>) -> Arrived {
             "redelivered" => arrived.redelivered = &*value == "true",
             SENDERS_MESSAGE_ID if dialect.is_ours() => push(&mut builder, MESSAGE_ID, &value),
             SENDERS_MESSAGE_ID => unordered.push((MESSAGE_ID.into(), value)),
+            name if name == dialect.commit_id_header() && MessageId::is_of_commit(&value) => {
+                unordered.push((MESSAGE_ID.into(), value));
+            }
             name if name.starts_with(OURS) => arrived.take(name, &value),
             "amqp-message-id" if !dialect.is_ours() => arrived.take(ENGINE_ID, &value),
             name if ADDED.contains(&name) => {}
@@ -434,8 +438,11 @@ mod tests {
     fn everything_comes_back_as_it_was() {
         let long = "x".repeat(5_000);
         let huge = "y".repeat(50_000);
-        let cases: [&[(&str, &str)]; 9] = [
+        let cases: [&[(&str, &str)]; 12] = [
             &[],
+            &[("message-id", "hw:b.1.2.3")],
+            &[("a", "1"), ("message-id", "hw:b.1.2.3"), ("z", "2")],
+            &[("z", "1"), ("message-id", "hw:b.1.2.3")],
             &[("a", "1"), ("b", "2")],
             &[("b", "2"), ("a", "1")],
             &[("a", "1"), ("a", "2")],
@@ -470,6 +477,20 @@ mod tests {
             assert!(text.contains("\ncolour:red\n"), "{text}");
             assert!(text.contains("\nhivewire-message-id:7\n"), "{text}");
             assert!(!text.contains(STORED), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_commit_stands_where_it_costs_the_server_least() {
+        let headers = Headers::from_pairs([("message-id", "hw:b.1.2.3")]).unwrap();
+        for (dialect, name) in [
+            ("hivewire", "hivewire-message-id"),
+            ("rabbitmq", "amqp-message-id"),
+            ("activemq", "hivewire-message-id"),
+        ] {
+            let (_, bytes) = round_trip(dialect, &headers, 0);
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(text.contains(&format!("\n{name}:hw\\cb.1.2.3\n")), "{text}");
         }
     }
 

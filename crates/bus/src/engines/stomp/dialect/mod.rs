@@ -8,6 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use kernel::Destination;
+use wire::stomp::additions::SENDERS_MESSAGE_ID;
 
 use crate::capabilities::{AckLevel, Capabilities, Given};
 use crate::contract::QueueSettings;
@@ -76,6 +77,12 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
 
     /// The header of a SUBSCRIBE that bounds how many messages are unacknowledged.
     fn credit_header(&self) -> &'static str;
+
+    /// The header for the id that a commit gave to what it sends. It is on every message between
+    /// stages.
+    fn commit_id_header(&self) -> &'static str {
+        SENDERS_MESSAGE_ID
+    }
 
     /// How that many messages for one destination are confirmed.
     fn confirm(&self, messages: usize) -> Confirm;
