@@ -130,6 +130,7 @@ impl Cluster {
         let settings = NodeSettings {
             name: Name::new(name).unwrap(),
             labels: BTreeMap::new(),
+            address: None,
             rules: rules(),
         };
         let agent = Agent::start(self.bus.clone(), runtime.clone(), adders, clock, settings);

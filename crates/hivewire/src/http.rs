@@ -1,7 +1,7 @@
 //! The HTTP listener: connections, their limits, and how they end.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,13 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 /// When there are no file descriptors left, trying again at once would only burn the processor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Addresses of examples: nobody has them, but the way to them is the way to others.
+const SOMEWHERE_V4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
+const SOMEWHERE_V6: SocketAddr = SocketAddr::new(
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+    9,
+);
+
 /// Takes the address. Nothing is answered before [`serve`].
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
@@ -37,6 +44,33 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
+}
+
+/// Where others reach what listens here. A socket on all addresses has none of its own: then it is
+/// the one from which this machine speaks to others.
+pub(crate) fn reachable(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => {
+            outward_ip(SOMEWHERE_V4).unwrap_or(Ipv4Addr::LOCALHOST.into())
+        }
+        IpAddr::V6(ip) if ip.is_unspecified() => {
+            let outward = outward_ip(SOMEWHERE_V6).or_else(|| outward_ip(SOMEWHERE_V4));
+            outward.unwrap_or(Ipv6Addr::LOCALHOST.into())
+        }
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
+/// The address from which this machine would speak to another one. To connect over UDP sends nothing.
+fn outward_ip(somewhere: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = match somewhere {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(somewhere).ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }
 
 /// A running listener. It ends when the sender of its stop signal says so or is gone.
@@ -147,6 +181,17 @@ mod tests {
     use super::*;
     use crate::rest::AllowedHosts;
     use crate::secret::Secret;
+
+    #[test]
+    fn only_an_address_that_is_all_of_them_becomes_another() {
+        let bound: SocketAddr = "127.0.0.1:8000".parse().unwrap();
+        assert_eq!(reachable(bound), bound);
+        for wide in ["0.0.0.0:8000", "[::]:8000"] {
+            let address = reachable(wide.parse().unwrap());
+            assert!(!address.ip().is_unspecified(), "{address}");
+            assert_eq!(address.port(), 8000);
+        }
+    }
 
     /// What a node answers before its broker is there.
     #[tokio::test(flavor = "multi_thread")]

@@ -138,6 +138,7 @@ impl Node {
                 .map(Some),
             None => Ok(None),
         };
+        let reached_at = address.map(http::reachable);
         let listeners = match listening {
             Ok(listeners) => listeners,
             Err(error) => {
@@ -150,6 +151,7 @@ impl Node {
             let settings = control::NodeSettings {
                 name,
                 labels,
+                address: reached_at,
                 rules: control::Rules::default(),
             };
             if let Err(error) = join(&config.data, &engine, &deployments, settings).await {
@@ -164,6 +166,8 @@ impl Node {
         let running = Arc::new(Running {
             broker: broker.clone(),
             bound: bound.clone(),
+            reached_at,
+            buses: config.node.shown_buses(),
             rates: rates.clone(),
             registry: registry(broker.as_ref(), listeners.as_ref(), &app, &deployments),
             deployments: deployments.clone(),

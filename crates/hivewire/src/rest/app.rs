@@ -1,5 +1,6 @@
 //! What all handlers share.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -11,6 +12,7 @@ use kernel::metrics::{Counter, Registry};
 use listeners::Bound;
 use runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
+use url::Url;
 
 use super::access::AllowedHosts;
 use super::problem::Problem;
@@ -69,6 +71,10 @@ pub(crate) struct Running {
     /// The broker in this process, if there is one.
     pub broker: Option<Arc<Broker>>,
     pub bound: Vec<Bound>,
+    /// Where others reach the HTTP side.
+    pub reached_at: Option<SocketAddr>,
+    /// The addresses of the bus that it joined, without what is secret in them.
+    pub buses: Vec<Url>,
     pub rates: Arc<Rates>,
     pub registry: Registry,
     pub deployments: Arc<Deployments>,
