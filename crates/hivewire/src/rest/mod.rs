@@ -15,6 +15,7 @@ mod nodes;
 mod page;
 mod problem;
 mod queues;
+mod registry;
 mod sending;
 mod stream;
 mod topics;
@@ -96,6 +97,10 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/history", "what happened to all stages", || get(flows::history)),
     route("POST", "/api/v1/messages/{address}", "sends to a stage, a worker, a queue or a topic", || post(sending::send)),
     route("POST", "/api/v1/asks/{address}", "asks a stage or a worker and answers with its reply", || post(sending::ask)),
+    route("GET", "/registry/system/list", "all nodes that live, as systems", || get(registry::list)),
+    route("GET", "/registry/system/{bootstrapperId}", "what was deployed for a node", || get(registry::show)),
+    route("POST", "/registry/deploy", "deploys workers for a node, each at its place", || post(registry::deploy)),
+    route("POST", "/registry/system/shutdown", "ends what a node has of a stage or of a flow", || post(registry::shutdown)),
 ];
 
 /// All routes behind the checks of host, origin and token.
