@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::{SockRef, TcpKeepalive};
@@ -15,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use crate::rest::{self, App};
+use crate::rest::{self, App, Peer};
 
 /// Also how long an idle connection is kept.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(8);
@@ -128,8 +130,9 @@ async fn accept(
             Ok(_) if connections.len() >= connections_max => {
                 app.counters.connections_refused.inc();
             }
-            Ok((stream, _)) => {
-                connections.spawn(serve_connection(stream, router.clone(), stop.clone()));
+            Ok((stream, peer)) => {
+                let (router, stop) = (router.clone(), stop.clone());
+                connections.spawn(serve_connection(stream, Peer(peer), router, stop));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept an HTTP connection");
@@ -140,11 +143,20 @@ async fn accept(
     connections
 }
 
-async fn serve_connection(stream: TcpStream, router: Router, mut stop: watch::Receiver<bool>) {
+async fn serve_connection(
+    stream: TcpStream,
+    peer: Peer,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+) {
     if let Err(error) = tune(&stream) {
         tracing::debug!(%error, "cannot tune an HTTP connection");
     }
-    let service = TowerToHyperService::new(router);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_READ_TIMEOUT)

@@ -16,7 +16,7 @@ use listeners::{Address, Bound, ListenError, Listeners, check_bind};
 use runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::cluster::{self, NodeError};
 use crate::config::{Config, HttpSettings, WorkerSettings};
@@ -29,6 +29,7 @@ use crate::rest::{AllowedHosts, App, Running};
 use crate::secret::Secret;
 
 const TIDY_EVERY: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -248,6 +249,7 @@ impl Node {
             }
         };
         tokio::join!(listeners, http, workers);
+        close_requests(self.app).await;
         if let Some(tidying) = self.tidying
             && let Err(error) = tidying.await
         {
@@ -257,6 +259,14 @@ impl Node {
             Some(own) => close_journal(own.broker).await,
             None => Ok(()),
         }
+    }
+}
+
+/// Requests that were noted come to the disk before the process ends, unless the disk hangs.
+async fn close_requests(app: Arc<App>) {
+    let closing = tokio::task::spawn_blocking(move || app.requests.close());
+    if timeout(CLOSE_TIMEOUT, closing).await.is_err() {
+        tracing::warn!("the last requests may be missing in the files");
     }
 }
 

@@ -16,6 +16,7 @@ use url::Url;
 
 use super::access::AllowedHosts;
 use super::problem::Problem;
+use super::requests::RequestLog;
 use crate::deploy::Deployments;
 use crate::rates::Rates;
 use crate::secret::Secret;
@@ -24,6 +25,9 @@ use crate::secret::Secret;
 const BODIES_BYTES_MAX: usize = 256 << 20;
 /// What one permit of the budget stands for.
 pub(super) const BUDGET_UNIT_BYTES: usize = 1 << 10;
+
+/// Where in the data folder it is kept who changed something.
+const REQUESTS_FOLDER: &str = "requests";
 
 /// What the HTTP side counts.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +64,7 @@ pub(crate) struct App {
     pub token: Secret,
     pub hosts: AllowedHosts,
     pub counters: HttpCounters,
+    pub requests: RequestLog,
     /// Turns true when the node drains.
     pub stop: watch::Receiver<bool>,
     pub bodies: Semaphore,
@@ -104,6 +109,7 @@ impl App {
     ) -> Self {
         Self {
             started: Instant::now(),
+            requests: RequestLog::open(data.join(REQUESTS_FOLDER)),
             data,
             token,
             hosts,
