@@ -5,6 +5,7 @@
 //! starts reports back as an [`Event`], so nothing waits for anything else.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,6 +84,8 @@ pub struct NodeSettings {
     pub name: Name,
     /// What distinguishes it, for those who choose places by it.
     pub labels: BTreeMap<String, String>,
+    /// Where it answers over HTTP, if it does.
+    pub address: Option<SocketAddr>,
     /// How long things take.
     pub rules: Rules,
 }
@@ -412,6 +415,7 @@ impl Shared {
                 Some(labels) => labels.clone(),
                 None => self.settings.labels.clone(),
             },
+            address: self.settings.address,
             load: self.deployer.load(),
             stages: stages
                 .map(|(address, stage)| (address.to_string(), stage.ownership.beat()))

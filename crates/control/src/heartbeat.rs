@@ -1,6 +1,7 @@
 //! What a node says of itself, once a second and whenever it matters.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,9 @@ pub struct Heartbeat {
     /// What distinguishes it, for those who choose places by it.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
+    /// Where it answers over HTTP, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<SocketAddr>,
     /// How busy it is: the share of its cores in use, in hundredths.
     #[serde(default)]
     pub load: u32,
@@ -56,4 +60,20 @@ pub struct StageBeat {
     /// The shares that it holds.
     #[serde(default)]
     pub holds: Claims,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heartbeat_from_before_there_were_addresses_is_understood() {
+        let old: Heartbeat = serde_json::from_str(r#"{"node":"a","start":1,"number":2}"#).unwrap();
+        assert_eq!(old.address, None);
+        let address = "127.0.0.1:8000".parse().ok();
+        let new = Heartbeat { address, ..old };
+        let text = serde_json::to_string(&new).unwrap();
+        assert!(text.contains(r#""address":"127.0.0.1:8000""#), "{text}");
+        assert_eq!(serde_json::from_str::<Heartbeat>(&text).unwrap(), new);
+    }
 }

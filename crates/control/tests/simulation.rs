@@ -261,6 +261,7 @@ impl World {
             state: NodeState::Running,
             listens: !sender.members.has_listened(now),
             labels: BTreeMap::new(),
+            address: None,
             load: 0,
             stages: BTreeMap::from([(STAGE.to_owned(), sender.ownership.beat())]),
         };

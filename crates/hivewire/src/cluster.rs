@@ -10,6 +10,7 @@ use bus::store::{PostgresSettings, PostgresStore};
 use bus::{Bus, BusError, StoredBus};
 use kernel::Name;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 /// How long one attempt to reach the bus may take before that is told.
 const REACH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -121,6 +122,20 @@ impl NodeSettings {
         }
     }
 
+    /// The addresses of the bus without users, passwords and files.
+    pub(crate) fn shown_buses(&self) -> Vec<Url> {
+        let urls = self.bus.iter().filter_map(|text| Url::parse(text).ok());
+        let shown = urls.map(|mut url| {
+            // Without a host there are neither users nor passwords to remove.
+            let _ = url.set_username("");
+            let _ = url.set_password(None);
+            url.set_query(None);
+            url.set_fragment(None);
+            url
+        });
+        shown.collect()
+    }
+
     /// The labels by their keys.
     pub fn checked_labels(&self) -> Result<BTreeMap<String, String>, NodeError> {
         self.labels.iter().map(|label| label_of(label)).collect()
@@ -222,6 +237,16 @@ mod tests {
             let error = connect(&settings(bus, state), &name).err().unwrap();
             assert!(error.to_string().contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn buses_are_shown_without_secrets() {
+        let node = settings(
+            &["stomp://node:se%20cret@h:1?ca=/x", "amqp://u:secret@h/v"],
+            None,
+        );
+        let shown: Vec<String> = node.shown_buses().iter().map(Url::to_string).collect();
+        assert_eq!(shown, ["stomp://h:1", "amqp://h/v"]);
     }
 
     #[test]

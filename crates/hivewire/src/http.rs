@@ -1,12 +1,14 @@
 //! The HTTP listener: connections, their limits, and how they end.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::{SockRef, TcpKeepalive};
@@ -15,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use crate::rest::{self, App};
+use crate::rest::{self, App, Peer};
 
 /// Also how long an idle connection is kept.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(8);
@@ -27,6 +29,13 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(60);
 /// When there are no file descriptors left, trying again at once would only burn the processor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Addresses of examples: nobody has them, but the way to them is the way to others.
+const SOMEWHERE_V4: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
+const SOMEWHERE_V6: SocketAddr = SocketAddr::new(
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+    9,
+);
+
 /// Takes the address. Nothing is answered before [`serve`].
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
@@ -37,6 +46,33 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
+}
+
+/// Where others reach what listens here. A socket on all addresses has none of its own: then it is
+/// the one from which this machine speaks to others.
+pub(crate) fn reachable(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => {
+            outward_ip(SOMEWHERE_V4).unwrap_or(Ipv4Addr::LOCALHOST.into())
+        }
+        IpAddr::V6(ip) if ip.is_unspecified() => {
+            let outward = outward_ip(SOMEWHERE_V6).or_else(|| outward_ip(SOMEWHERE_V4));
+            outward.unwrap_or(Ipv6Addr::LOCALHOST.into())
+        }
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
+/// The address from which this machine would speak to another one. To connect over UDP sends nothing.
+fn outward_ip(somewhere: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = match somewhere {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(somewhere).ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }
 
 /// A running listener. It ends when the sender of its stop signal says so or is gone.
@@ -94,8 +130,9 @@ async fn accept(
             Ok(_) if connections.len() >= connections_max => {
                 app.counters.connections_refused.inc();
             }
-            Ok((stream, _)) => {
-                connections.spawn(serve_connection(stream, router.clone(), stop.clone()));
+            Ok((stream, peer)) => {
+                let (router, stop) = (router.clone(), stop.clone());
+                connections.spawn(serve_connection(stream, Peer(peer), router, stop));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept an HTTP connection");
@@ -106,11 +143,20 @@ async fn accept(
     connections
 }
 
-async fn serve_connection(stream: TcpStream, router: Router, mut stop: watch::Receiver<bool>) {
+async fn serve_connection(
+    stream: TcpStream,
+    peer: Peer,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+) {
     if let Err(error) = tune(&stream) {
         tracing::debug!(%error, "cannot tune an HTTP connection");
     }
-    let service = TowerToHyperService::new(router);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_READ_TIMEOUT)
@@ -147,6 +193,17 @@ mod tests {
     use super::*;
     use crate::rest::AllowedHosts;
     use crate::secret::Secret;
+
+    #[test]
+    fn only_an_address_that_is_all_of_them_becomes_another() {
+        let bound: SocketAddr = "127.0.0.1:8000".parse().unwrap();
+        assert_eq!(reachable(bound), bound);
+        for wide in ["0.0.0.0:8000", "[::]:8000"] {
+            let address = reachable(wide.parse().unwrap());
+            assert!(!address.ip().is_unspecified(), "{address}");
+            assert_eq!(address.port(), 8000);
+        }
+    }
 
     /// What a node answers before its broker is there.
     #[tokio::test(flavor = "multi_thread")]

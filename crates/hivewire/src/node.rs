@@ -16,7 +16,7 @@ use listeners::{Address, Bound, ListenError, Listeners, check_bind};
 use runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::cluster::{self, NodeError};
 use crate::config::{Config, HttpSettings, WorkerSettings};
@@ -29,6 +29,7 @@ use crate::rest::{AllowedHosts, App, Running};
 use crate::secret::Secret;
 
 const TIDY_EVERY: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
@@ -138,6 +139,7 @@ impl Node {
                 .map(Some),
             None => Ok(None),
         };
+        let reached_at = address.map(http::reachable);
         let listeners = match listening {
             Ok(listeners) => listeners,
             Err(error) => {
@@ -150,6 +152,7 @@ impl Node {
             let settings = control::NodeSettings {
                 name,
                 labels,
+                address: reached_at,
                 rules: control::Rules::default(),
             };
             if let Err(error) = join(&config.data, &engine, &deployments, settings).await {
@@ -164,6 +167,8 @@ impl Node {
         let running = Arc::new(Running {
             broker: broker.clone(),
             bound: bound.clone(),
+            reached_at,
+            buses: config.node.shown_buses(),
             rates: rates.clone(),
             registry: registry(broker.as_ref(), listeners.as_ref(), &app, &deployments),
             deployments: deployments.clone(),
@@ -244,6 +249,7 @@ impl Node {
             }
         };
         tokio::join!(listeners, http, workers);
+        close_requests(self.app).await;
         if let Some(tidying) = self.tidying
             && let Err(error) = tidying.await
         {
@@ -253,6 +259,14 @@ impl Node {
             Some(own) => close_journal(own.broker).await,
             None => Ok(()),
         }
+    }
+}
+
+/// Requests that were noted come to the disk before the process ends, unless the disk hangs.
+async fn close_requests(app: Arc<App>) {
+    let closing = tokio::task::spawn_blocking(move || app.requests.close());
+    if timeout(CLOSE_TIMEOUT, closing).await.is_err() {
+        tracing::warn!("the last requests may be missing in the files");
     }
 }
 

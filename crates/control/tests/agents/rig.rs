@@ -131,6 +131,7 @@ impl Cluster {
         let settings = NodeSettings {
             name: Name::new(name).unwrap(),
             labels: BTreeMap::new(),
+            address: None,
             rules: rules(),
         };
         let agent = Agent::start(bus, runtime.clone(), adders, clock, settings);

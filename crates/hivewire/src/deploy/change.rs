@@ -12,19 +12,23 @@ use super::source::{self, Component, Source};
 use super::store::{Origin, Previous, Record, Refused};
 use super::watch::{self, OnChange, Seen};
 use super::{
-    ControlError, DeployError, DeployRequest, DeployedStage, Deployments, Given, RouterRequest,
+    ControlError, DeployError, DeployRequest, DeployedStage, Deployments, Given, Replica,
+    RouterRequest,
 };
 
 /// A component and where it came from.
 pub(super) type Obtained = (Component, Source);
 
 /// All that a stage is to run.
+#[derive(Clone)]
 pub(super) struct Plan {
     pub spec: StageSpec,
     pub component: Obtained,
     pub router: Option<Obtained>,
     pub watch: bool,
     pub places: Places,
+    /// Where it runs, if that is one replica among others.
+    pub replica: Option<Replica>,
 }
 
 impl Deployments {
@@ -110,6 +114,7 @@ impl Deployments {
             router,
             watch: request.watch.unwrap_or(true),
             places,
+            replica: request.replica.clone(),
         })
     }
 
@@ -138,6 +143,15 @@ impl Deployments {
         }
         let stage = plan.spec.address.clone();
         let digest = plan.component.0.digest.clone();
+        if plan.replica.is_some()
+            && let Some(version) = self.runs_already(slot, &plan)
+        {
+            return Ok(DeployedStage {
+                version,
+                replaced: true,
+                digest,
+            });
+        }
         // Before the runtime has its first version, so that this one is not counted twice.
         let numbers = self.numbers(&stage);
         let deployed = match self.run(&plan).await {
@@ -165,6 +179,17 @@ impl Deployments {
             replaced: deployed.replaced,
             digest,
         })
+    }
+
+    /// The version that runs here, if it is just what is planned.
+    fn runs_already(&self, slot: &Slot, plan: &Plan) -> Option<u32> {
+        let planned = plan.clone().record(0, None);
+        if !self.is_running(&planned.spec.address) {
+            return None;
+        }
+        let state = slot.state.lock();
+        let record = state.record.as_ref().filter(|_| state.failure.is_none())?;
+        record.says_the_same(&planned).then_some(record.version)
     }
 
     async fn run(&self, plan: &Plan) -> Result<runtime::Deployed, DeployError> {
@@ -196,6 +221,7 @@ impl Deployments {
             },
             watch,
             places: Places::default(),
+            replica: None,
         };
         let stage = plan.spec.address.clone();
         let last = self.histories.lock().last_version(&stage);
@@ -356,6 +382,7 @@ impl Deployments {
             router,
             watch: record.watch,
             places: record.places.clone(),
+            replica: None,
         };
         let deployed = self.put_in_place(slot, plan).await?;
         let (stage, version) = (&record.spec.address, deployed.version);
@@ -381,6 +408,7 @@ impl Deployments {
             },
             watch: record.watch,
             places: Places::default(),
+            replica: None,
         };
         let deployed = self.put_in_place(slot, plan).await?;
         self.start_watching(&record.spec.address, slot);

@@ -34,6 +34,37 @@ impl Deployments {
         tokio::spawn(async move { this.stop_in_order(&stage).await }).await?
     }
 
+    /// Ends what one node has of a stage. The stage goes on with the replicas of others; without any it
+    /// stops for good.
+    pub async fn stop_replica(&self, stage: &StageAddress, of: &str) -> Result<(), ControlError> {
+        let (this, stage, of) = (self.this(), stage.clone(), of.to_owned());
+        tokio::spawn(async move { this.stop_replica_in_order(&stage, &of).await }).await?
+    }
+
+    async fn stop_replica_in_order(
+        &self,
+        stage: &StageAddress,
+        of: &str,
+    ) -> Result<(), ControlError> {
+        if self.has_other_replicas(stage, of) {
+            let changed = self.change_shared(stage, |record| record.end_replica(of));
+            // It may have become the last one in the meantime.
+            if !changed.await?.places.replicas.contains_key(of) {
+                return Ok(());
+            }
+        }
+        self.stop_in_order(stage).await
+    }
+
+    fn has_other_replicas(&self, stage: &StageAddress, of: &str) -> bool {
+        let Some(slot) = self.find_slot(stage) else {
+            return false;
+        };
+        let state = slot.state.lock();
+        let record = state.record.as_ref();
+        record.is_some_and(|record| record.places.replicas.keys().any(|node| node != of))
+    }
+
     /// All stages: of this node, or of all nodes that share them.
     async fn known_addresses(&self) -> Result<Vec<StageAddress>, ControlError> {
         let Some(sharing) = &self.sharing else {
@@ -164,6 +195,7 @@ impl Deployments {
                 record.version += 1;
                 // Parts that were moved by hand may be no more.
                 record.places.moved.clear();
+                record.places.replicas.clear();
             });
             return Ok(scaled.await?.version);
         }

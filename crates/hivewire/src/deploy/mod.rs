@@ -38,7 +38,7 @@ pub use self::error::{ControlError, DeployError, UnknownStage};
 use self::fetch::Fetcher;
 use self::history::{GONE_KEPT_FOR, Histories, added};
 use self::notices::Notices;
-pub use self::request::{DeployRequest, Given, RouterRequest};
+pub use self::request::{DeployRequest, Given, Replica, RouterRequest};
 pub use self::settings::DeploySettings;
 pub use self::shared::{MoveTarget, state_name};
 pub use self::sharing::Places;

@@ -59,6 +59,18 @@ pub struct DeployRequest {
     pub spread: bool,
     /// What was named for a node that is dead waits for it, instead of going elsewhere.
     pub strict: Option<bool>,
+    /// It is the replica of one node, where there may be others.
+    #[serde(skip)]
+    pub replica: Option<Replica>,
+}
+
+/// What one node has of a stage. If all is as the request says already, nothing is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// The node that it was deployed for.
+    pub of: String,
+    /// Where each of its workers runs.
+    pub on: Vec<String>,
 }
 
 /// A component, as a request names it.
@@ -109,6 +121,31 @@ impl TryFrom<String> for RouterRequest {
 }
 
 impl DeployRequest {
+    /// This source as this stage, and nothing else said.
+    pub fn new(stage: StageAddress, source: Given) -> Self {
+        Self {
+            stage,
+            source,
+            workers: None,
+            router: None,
+            key: None,
+            delivery: None,
+            outputs: None,
+            args: None,
+            grants: None,
+            watch: None,
+            supervision: None,
+            instance_limits: None,
+            turn_limits: None,
+            intake: None,
+            hand_over: None,
+            on: None,
+            spread: false,
+            strict: None,
+            replica: None,
+        }
+    }
+
     /// The stage as it is to be: as it was, with what the request says.
     pub(super) fn spec(&self, was: StageSpec) -> Result<StageSpec, DeployError> {
         let mut spec = was;
@@ -140,14 +177,18 @@ impl DeployRequest {
             }
             places = Places::default();
         }
+        // With another number of workers there is no longer one for each place of a replica.
+        if self.workers.is_some() && self.replica.is_none() && !places.replicas.is_empty() {
+            let on = std::mem::take(&mut places.on);
+            places.name(on);
+        }
         if let Some(on) = &self.on {
             for node in on {
                 Name::new(node).map_err(|error| {
                     DeployError::Request(format!("{node:?} is no name of a node: {error}"))
                 })?;
             }
-            places.on.clone_from(on);
-            places.moved.clear();
+            places.name(on.clone());
         }
         replace(&mut places.strict, self.strict);
         Ok(places)

@@ -14,13 +14,13 @@ use runtime::{Delivery, StopTarget};
 use tokio::time::timeout;
 
 use super::change::Plan;
-use super::sharing::{Applied, Sharing};
+use super::sharing::{Applied, Places, Sharing};
 use super::slot::{Numbers, Slot};
 use super::source::Component;
 use super::store::{Record, Store};
 use crate::load::Load;
 
-use super::{ControlError, DeployError, DeployedStage, Deployments, StoreError};
+use super::{ControlError, DeployError, DeployedStage, Deployments, Replica, StoreError};
 
 /// How long this node may take to apply a definition.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -145,11 +145,9 @@ impl Deployments {
                     Some(parts) => {
                         let moved = parts.iter().map(|part| (*part, node.to_string()));
                         places.moved.extend(moved);
+                        places.replicas.clear();
                     }
-                    None => {
-                        places.on = vec![node.to_string()];
-                        places.moved.clear();
-                    }
+                    None => places.name(vec![node.to_string()]),
                 }
             });
             changed.await?;
@@ -203,7 +201,7 @@ impl Deployments {
         &self,
         sharing: &Sharing,
         slot: &Slot,
-        plan: Plan,
+        mut plan: Plan,
     ) -> Result<DeployedStage, DeployError> {
         let stage = plan.spec.address.clone();
         let digest = plan.component.0.digest.clone();
@@ -214,11 +212,30 @@ impl Deployments {
         let (revision, was) = sharing.definition(&stage).await?;
         let last = self.histories.lock().last_version(&stage);
         let version = 1 + was.as_ref().map_or(last, |was| was.version.max(last));
+        let is_replica = plan.replica.is_some();
+        if let Some(Replica { of, on }) = plan.replica.take() {
+            // Beside what others have there by now.
+            plan.places = was
+                .as_ref()
+                .map_or_else(Places::default, |was| was.places.clone());
+            plan.places.set_replica(&mut plan.spec, &of, on);
+        }
         let mut record = plan.record(version, was.clone());
         if let Some(was) = was.as_ref().filter(|was| was.runs_the_same(&record)) {
             // Only where it runs is new, or who watches it.
             record.version = was.version;
             record.previous.clone_from(&was.previous);
+        }
+        if let Some(was) = &was
+            && is_replica
+            && was.says_the_same(&record)
+            && self.is_watched(was)
+        {
+            return Ok(DeployedStage {
+                version: was.version,
+                replaced: true,
+                digest,
+            });
         }
         record.watcher = record.watch.then(|| sharing.node.to_string());
         if let Some(was) = &was {
@@ -242,6 +259,14 @@ impl Deployments {
             replaced: was.is_some(),
             digest,
         })
+    }
+
+    /// Whether the node that is to watch the sources of a stage lives.
+    fn is_watched(&self, record: &Record) -> bool {
+        let nodes = self.agent().map(Agent::nodes).unwrap_or_default();
+        let is_watcher =
+            |member: &Member| Some(member.last.node.as_str()) == record.watcher.as_deref();
+        !record.watch || nodes.iter().any(is_watcher)
     }
 
     /// Waits a little until all nodes that live have applied a revision. One that cannot says so in its

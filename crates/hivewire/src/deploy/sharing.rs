@@ -8,6 +8,7 @@ use bus::{Bus, BusError, Put};
 use bytes::BytesMut;
 use control::{Agent, DEFINITIONS, definition_name};
 use kernel::{Name, StageAddress};
+use runtime::{StageKind, StageSpec};
 use serde::{Deserialize, Serialize};
 
 use super::source::{Component, digest_of};
@@ -33,6 +34,43 @@ pub struct Places {
     pub moved: BTreeMap<u32, String>,
     /// What was named for a node that is dead waits for it, instead of going elsewhere.
     pub strict: bool,
+    /// Where the workers of each replica run, by the node that the replica was deployed for: a flow can
+    /// have one on every node, and all share its queues. Empty if places were named in another way.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub replicas: BTreeMap<String, Vec<String>>,
+}
+
+impl Places {
+    /// These nodes, whatever was said before.
+    pub(super) fn name(&mut self, on: Vec<String>) {
+        self.on = on;
+        self.moved.clear();
+        self.replicas.clear();
+    }
+
+    /// The replica of a node has its workers there from now on, or is no more if there are none.
+    pub(super) fn set_replica(&mut self, spec: &mut StageSpec, of: &str, on: Vec<String>) {
+        match on.is_empty() {
+            true => self.replicas.remove(of),
+            false => self.replicas.insert(of.to_owned(), on),
+        };
+        self.on = self.replicas.values().flatten().cloned().collect();
+        spec.workers = self.on.len() as u32;
+        self.moved = match spec.kind {
+            StageKind::Routed(_) => self.pinned(),
+            // Each of the nodes gets one share, which is a worker.
+            StageKind::Pool(_) | StageKind::Keyed(_) => BTreeMap::new(),
+        };
+    }
+
+    /// A routed stage has one share more than workers, so equal shares would not be one worker each. Its
+    /// owner is on the first node that it was deployed for.
+    fn pinned(&self) -> BTreeMap<u32, String> {
+        let owner = self.replicas.keys().next();
+        (0..)
+            .zip(owner.into_iter().chain(&self.on).cloned())
+            .collect()
+    }
 }
 
 /// How often and how the workers of a shared stage were started again by hand.
@@ -268,4 +306,38 @@ fn parse(stage: &StageAddress, body: &[u8]) -> Result<Record, StoreError> {
         stage: stage.clone(),
         reason: error.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(nodes: &[&str]) -> Vec<String> {
+        nodes.iter().map(|&node| node.to_owned()).collect()
+    }
+
+    #[test]
+    fn replicas_join_and_leave() {
+        let mut spec = StageSpec::new("flow/stage".parse().unwrap());
+        let mut places = Places::default();
+        places.set_replica(&mut spec, "b", texts(&["b", "a"]));
+        places.set_replica(&mut spec, "a", texts(&["a"]));
+        assert_eq!((spec.workers, &places.on), (3, &texts(&["a", "b", "a"])));
+        assert!(places.moved.is_empty());
+        places.set_replica(&mut spec, "b", Vec::new());
+        assert_eq!((spec.workers, &places.on), (1, &texts(&["a"])));
+        places.name(texts(&["c"]));
+        assert!(places.replicas.is_empty());
+    }
+
+    #[test]
+    fn each_worker_of_a_routed_stage_is_where_it_was_named() {
+        let kind = StageKind::Routed(runtime::RouterKind::Broadcast);
+        let mut spec = StageSpec::new("flow/stage".parse().unwrap());
+        spec.kind = kind;
+        let mut places = Places::default();
+        places.set_replica(&mut spec, "a", texts(&["b", "a"]));
+        let moved: Vec<String> = places.moved.into_values().collect();
+        assert_eq!(moved, ["a", "b", "a"], "first the owner");
+    }
 }

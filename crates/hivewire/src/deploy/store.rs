@@ -123,6 +123,25 @@ impl Record {
             && router(self) == router(other)
     }
 
+    /// Whether the same code from the same sources runs in the same way and in the same places.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let router = |record: &Self| record.router.as_ref().map(|own| own.source.clone());
+        self.runs_the_same(other)
+            && self.component.source == other.component.source
+            && router(self) == router(other)
+            && self.watch == other.watch
+            && self.places == other.places
+    }
+
+    /// Ends the replica of a node, unless it is the last one, which ends with its stage.
+    pub fn end_replica(&mut self, of: &str) {
+        let replicas = &self.places.replicas;
+        if replicas.len() > 1 && replicas.contains_key(of) {
+            self.places.set_replica(&mut self.spec, of, Vec::new());
+            self.version += 1;
+        }
+    }
+
     /// The digests of all components that it may need.
     pub fn digests(&self) -> impl Iterator<Item = &String> {
         let previous = self.previous.iter();

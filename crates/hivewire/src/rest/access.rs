@@ -127,7 +127,8 @@ fn single(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     values.next().is_none().then_some(first)
 }
 
-fn has_token(app: &App, request: &Request) -> bool {
+/// Whether a request carries the token.
+pub(super) fn has_token(app: &App, request: &Request) -> bool {
     if let Some(given) = bearer(request.headers()) {
         return app.token.is(given.as_bytes());
     }

@@ -1,5 +1,6 @@
 //! What all handlers share.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -11,9 +12,11 @@ use kernel::metrics::{Counter, Registry};
 use listeners::Bound;
 use runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
+use url::Url;
 
 use super::access::AllowedHosts;
 use super::problem::Problem;
+use super::requests::RequestLog;
 use crate::deploy::Deployments;
 use crate::rates::Rates;
 use crate::secret::Secret;
@@ -22,6 +25,9 @@ use crate::secret::Secret;
 const BODIES_BYTES_MAX: usize = 256 << 20;
 /// What one permit of the budget stands for.
 pub(super) const BUDGET_UNIT_BYTES: usize = 1 << 10;
+
+/// Where in the data folder it is kept who changed something.
+const REQUESTS_FOLDER: &str = "requests";
 
 /// What the HTTP side counts.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +64,7 @@ pub(crate) struct App {
     pub token: Secret,
     pub hosts: AllowedHosts,
     pub counters: HttpCounters,
+    pub requests: RequestLog,
     /// Turns true when the node drains.
     pub stop: watch::Receiver<bool>,
     pub bodies: Semaphore,
@@ -69,6 +76,10 @@ pub(crate) struct Running {
     /// The broker in this process, if there is one.
     pub broker: Option<Arc<Broker>>,
     pub bound: Vec<Bound>,
+    /// Where others reach the HTTP side.
+    pub reached_at: Option<SocketAddr>,
+    /// The addresses of the bus that it joined, without what is secret in them.
+    pub buses: Vec<Url>,
     pub rates: Arc<Rates>,
     pub registry: Registry,
     pub deployments: Arc<Deployments>,
@@ -98,6 +109,7 @@ impl App {
     ) -> Self {
         Self {
             started: Instant::now(),
+            requests: RequestLog::open(data.join(REQUESTS_FOLDER)),
             data,
             token,
             hosts,

@@ -15,6 +15,8 @@ mod nodes;
 mod page;
 mod problem;
 mod queues;
+mod registry;
+mod requests;
 mod sending;
 mod stream;
 mod topics;
@@ -29,6 +31,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 pub(crate) use self::access::AllowedHosts;
 pub(crate) use self::app::{App, Running};
 use self::problem::Problem;
+pub(crate) use self::requests::Peer;
 
 type Handler = MethodRouter<Arc<App>>;
 
@@ -94,8 +97,13 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/nodes/{node}", "tells a node what to be: running, paused, draining, its labels, its prefetch", || post(nodes::change)),
     route("POST", "/api/v1/moves", "moves a flow, a stage or a worker to a node", || post(nodes::relocate)),
     route("GET", "/api/v1/history", "what happened to all stages", || get(flows::history)),
+    route("GET", "/api/v1/requests", "who changed something on this node and when, the newest first", || get(requests::list)),
     route("POST", "/api/v1/messages/{address}", "sends to a stage, a worker, a queue or a topic", || post(sending::send)),
     route("POST", "/api/v1/asks/{address}", "asks a stage or a worker and answers with its reply", || post(sending::ask)),
+    route("GET", "/registry/system/list", "all nodes that live, as systems", || get(registry::list)),
+    route("GET", "/registry/system/{bootstrapperId}", "what was deployed for a node", || get(registry::show)),
+    route("POST", "/registry/deploy", "deploys workers for a node, each at its place", || post(registry::deploy)),
+    route("POST", "/registry/system/shutdown", "ends what a node has of a stage or of a flow", || post(registry::shutdown)),
 ];
 
 /// All routes behind the checks of host, origin and token.
@@ -110,5 +118,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         })
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(middleware::from_fn_with_state(app.clone(), access::check))
+        // Around the checks: whom they refuse is noted too.
+        .layer(middleware::from_fn_with_state(app.clone(), requests::note))
         .with_state(app)
 }
