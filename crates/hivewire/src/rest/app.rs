@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::access::AllowedHosts;
 use super::problem::Problem;
+use crate::alerts::AlertService;
 use crate::deploy::Deployments;
 use crate::rates::Rates;
 use crate::secret::Secret;
@@ -72,6 +73,7 @@ pub(crate) struct Running {
     pub rates: Arc<Rates>,
     pub registry: Registry,
     pub deployments: Arc<Deployments>,
+    pub alerts: Arc<AlertService>,
 }
 
 impl Running {
