@@ -6,11 +6,14 @@
 //! holds it any more. Nodes that see different things for a while may disagree; then the store
 //! decides, which refuses the commits of all owners but the last.
 //!
+//! What is wrong on a node or with the others, and who is told, is in [`alerts`].
+//!
 //! An [`Agent`] runs all this for one node. The rest is state machines: what happened and the time go
 //! in, what is to be done comes out. They do no I/O and read no clock, so that whole clusters are
 //! simulated from a seed.
 
 mod agent;
+pub mod alerts;
 mod claims;
 mod heartbeat;
 mod members;

@@ -16,6 +16,8 @@ use url::Url;
 const REACH_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait between two attempts that fail at once.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Where the kernel says what the machine is called.
+const MACHINE_NAME: &str = "/proc/sys/kernel/hostname";
 /// A document that is asked for only to see whether there are any.
 const PROBE: &str = "hivewire.probe";
 
@@ -140,6 +142,13 @@ impl NodeSettings {
     pub fn checked_labels(&self) -> Result<BTreeMap<String, String>, NodeError> {
         self.labels.iter().map(|label| label_of(label)).collect()
     }
+}
+
+/// What this machine is called, if it is called anything.
+pub(crate) fn machine_name() -> Option<String> {
+    let name = std::fs::read_to_string(MACHINE_NAME).unwrap_or_default();
+    let name = name.trim();
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// A label as it is written.

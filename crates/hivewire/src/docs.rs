@@ -76,6 +76,21 @@ fn exit_codes(page: &mut String) {
 
 /// Keys that need not stand there and have no default.
 const OPTIONAL: &[&str] = &[
+    "alerts.emails.authority",
+    "alerts.emails.password",
+    "alerts.emails.port",
+    "alerts.emails.user",
+    "alerts.rules.expression",
+    "alerts.rules.for_seconds",
+    "alerts.rules.free_percent_min",
+    "alerts.rules.kind",
+    "alerts.rules.more_than",
+    "alerts.rules.older_than_seconds",
+    "alerts.rules.queues",
+    "alerts.rules.severity",
+    "alerts.rules.within_seconds",
+    "alerts.webhooks.authority",
+    "alerts.webhooks.bearer",
     "node.name",
     "node.state",
     "stomp.tls_certificate",
@@ -133,8 +148,9 @@ Printed by `hivewire internal-docs configuration`; a test compares.
 with `--config`. Flags win over the file. A key that does not exist is an error that names its
 line and the nearest key there is.
 
-`[[users]]` and `[[broker.queues]]` are lists: one such section for each user and each rule.
-The first rule whose `name` fits a queue decides about it; a `*` at its end stands for any rest.
+`[[users]]`, `[[broker.queues]]`, `[[alerts.rules]]`, `[[alerts.webhooks]]` and `[[alerts.emails]]` are lists: one such
+section for each of them. The first of `[[broker.queues]]` whose `name` fits a queue decides about it; a `*` at its end
+stands for any rest.
 
 ";
 
@@ -256,6 +272,42 @@ const MEANINGS: &[(&str, &str)] = &[
     ("deploy.allow_private_sources", "lets components come from URIs that lead into this machine or its network"),
     ("deploy.fetch_seconds_max", "how long one fetch of a component may take"),
     ("deploy.watch_interval_ms", "how often a URI is looked at for another version"),
+    ("alerts.built_in", "whether the rules that come with Hivewire hold"),
+    ("alerts.look_every_ms", "how often is looked whether something is wrong"),
+    ("alerts.group_wait_seconds", "after the first alert of a rule, others are waited for this long, so that they share a notice"),
+    ("alerts.repeat_seconds", "what is still wrong is told again after this time"),
+    ("alerts.tries_max", "how often a notice is tried to be sent to a receiver"),
+    ("alerts.retry_ms_min", "how long to wait after the first try; it doubles with each"),
+    ("alerts.retry_ms_max", "how long to wait between tries at most"),
+    ("alerts.waiting_notices_max", "how many notices may wait for a receiver; what is beyond counts as failed"),
+    ("alerts.rules", "rules, besides those that come with Hivewire or, under the same name, in place of them"),
+    ("alerts.rules.name", "the name of the rule"),
+    ("alerts.rules.kind", "`node-gone`, `stage-restarts`, `stage-failed`, `dead-letters`, `queue-age`, `disk`, `journal` or `expression`; may be left out if the name is one of them"),
+    ("alerts.rules.enabled", "`false` switches the rule off"),
+    ("alerts.rules.severity", "`warning` or `critical`; without it, that of the kind, and for an expression `warning`"),
+    ("alerts.rules.for_seconds", "how long it has to be wrong before somebody is told: for `node-gone` 10, `queue-age` and `disk` 60, others 0"),
+    ("alerts.rules.more_than", "so many restarts (10) or dead letters (10) are fine"),
+    ("alerts.rules.within_seconds", "within this time: restarts 300, dead letters 600"),
+    ("alerts.rules.queues", "which queues; a `*` at its end stands for any rest, and `*` for all that are not Hivewire's own"),
+    ("alerts.rules.older_than_seconds", "how long the oldest message of a queue may wait: 3600"),
+    ("alerts.rules.free_percent_min", "how much of the disk of the data folder has to be free: 10"),
+    ("alerts.rules.expression", "for `expression`: what is wrong when it is true, in CEL, over the metrics of `/metrics`"),
+    ("alerts.webhooks", "where notices are posted as JSON"),
+    ("alerts.webhooks.url", "the address, http or https"),
+    ("alerts.webhooks.bearer", "a secret, sent as `Authorization: Bearer …`; over http only to this machine"),
+    ("alerts.webhooks.authority", "a file (PEM) with the certificates that vouch for the server, instead of the public ones"),
+    ("alerts.webhooks.timeout_seconds", "how long one try may take, at most 30"),
+    ("alerts.emails", "where notices are mailed"),
+    ("alerts.emails.host", "the mail server"),
+    ("alerts.emails.port", "its port; without it 587 for `starttls`, 465 for `tls`, 25 for `none`"),
+    ("alerts.emails.tls", "`starttls`, `tls`, or `none`, which is for a server on this machine"),
+    ("alerts.emails.allow_plain", "allows `none` with a server on another machine"),
+    ("alerts.emails.authority", "a file (PEM) with the certificates that vouch for the server, instead of the public ones"),
+    ("alerts.emails.user", "the login, if the server wants one"),
+    ("alerts.emails.password", "its password"),
+    ("alerts.emails.from", "who the mail is from"),
+    ("alerts.emails.to", "who gets it; at least one"),
+    ("alerts.emails.timeout_seconds", "how long one step of the exchange may take, at most 30"),
 ];
 
 #[cfg(test)]

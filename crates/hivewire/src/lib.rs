@@ -24,6 +24,7 @@
 //! workers (that is `runtime`, and `wasm` for components) and speaks no message protocol (that is
 //! `listeners`); it puts them together and shows them.
 
+pub mod alerts;
 mod client;
 pub mod cluster;
 pub mod commands;

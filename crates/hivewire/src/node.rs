@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use crate::alerts::{AlertError, AlertService, Plan};
 use crate::cluster::{self, NodeError};
 use crate::config::{Config, HttpSettings, WorkerSettings};
 use crate::data_folder::{self, DataError};
@@ -64,6 +65,9 @@ pub enum StartError {
     /// What was deployed before cannot be read.
     #[error(transparent)]
     Deployments(#[from] StoreError),
+    /// What is set about alerts makes no sense.
+    #[error(transparent)]
+    Alerts(#[from] AlertError),
     /// A listener of a message protocol cannot start.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -82,6 +86,7 @@ pub struct Node {
     deployments: Arc<Deployments>,
     stop: watch::Sender<bool>,
     tidying: Option<JoinHandle<()>>,
+    watching: JoinHandle<()>,
 }
 
 /// What carries the messages of a node.
@@ -98,10 +103,20 @@ struct OwnBroker {
     recovery: Recovery,
 }
 
+impl Engine {
+    fn clock(&self) -> Arc<dyn Clock> {
+        match &self.own {
+            Some(own) => own.broker.clock().clone(),
+            None => Arc::new(SystemClock),
+        }
+    }
+}
+
 impl Node {
     /// Takes the data folder, reads the journal back, and starts every listener. HTTP answers from
     /// the beginning, that the node is not ready; [`Node`] is there when it is.
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        let plan = Plan::new(&config.alerts)?;
         let storage = data_folder::open(&config.data)?;
         let token = data_folder::token(&config.data)?;
         let (stop, stopped) = watch::channel(false);
@@ -164,18 +179,29 @@ impl Node {
         let bound = all_bound(address, listeners.as_ref());
         let rates = Arc::new(Rates::default());
         let broker = engine.own.as_ref().map(|own| own.broker.clone());
+        let alerts = Arc::new(AlertService::new(
+            plan,
+            engine.bus.clone(),
+            engine.clock(),
+            config.data.clone(),
+            config.node.name.clone(),
+        ));
+        let mut registry = registry(broker.as_ref(), listeners.as_ref(), &app, &deployments);
+        alerts.counters().register(&mut registry);
         let running = Arc::new(Running {
             broker: broker.clone(),
             bound: bound.clone(),
             reached_at,
             buses: config.node.shown_buses(),
             rates: rates.clone(),
-            registry: registry(broker.as_ref(), listeners.as_ref(), &app, &deployments),
+            registry,
             deployments: deployments.clone(),
+            alerts: alerts.clone(),
         });
-        if app.running.set(running).is_err() {
+        if app.running.set(running.clone()).is_err() {
             unreachable!("a node is started once");
         }
+        let watching = tokio::spawn(alerts.watch(running, stopped.clone()));
         let tidying = broker.map(|broker| tokio::spawn(tidy(broker, rates, stopped)));
         Ok(Self {
             engine,
@@ -186,6 +212,7 @@ impl Node {
             deployments,
             stop,
             tidying,
+            watching,
         })
     }
 
@@ -254,6 +281,9 @@ impl Node {
             && let Err(error) = tidying.await
         {
             tracing::error!(%error, "housekeeping broke off");
+        }
+        if let Err(error) = self.watching.await {
+            tracing::error!(%error, "watching for alerts broke off");
         }
         match self.engine.own {
             Some(own) => close_journal(own.broker).await,
@@ -338,10 +368,7 @@ async fn start_deployments(
     // Setting up room for instances takes a while.
     let host = tokio::task::spawn_blocking(move || wasm::Host::new(components)).await??;
     let bus = engine.bus.clone();
-    let clock: Arc<dyn Clock> = match &engine.own {
-        Some(own) => own.broker.clock().clone(),
-        None => Arc::new(SystemClock),
-    };
+    let clock = engine.clock();
     let runtime = Runtime::start(bus.clone(), runtime, clock.clone());
     let starting = Deployments::start(
         runtime.clone(),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use subtle::ConstantTimeEq;
 
 /// A secret. It can be compared and shown on purpose, but never by formatting something around it.
@@ -31,6 +32,19 @@ impl fmt::Debug for Secret {
     }
 }
 
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self)
+    }
+}
+
+/// What is written out may be read by anybody, so it is not the secret.
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("…")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +55,8 @@ mod tests {
         assert!(secret.is(b"tell nobody"));
         assert!(!secret.is(b"tell nobodY") && !secret.is(b"") && !secret.is(b"tell nobody!"));
         assert!(!format!("{secret:?}").contains("tell"));
+        assert!(!serde_json::to_string(&secret).unwrap().contains("tell"));
+        let read: Secret = serde_json::from_str("\"tell nobody\"").unwrap();
+        assert!(read.is(b"tell nobody"));
     }
 }

@@ -8,11 +8,9 @@ use listeners::Address;
 use super::Global;
 use super::node_flags::NodeFlags;
 use super::up::serve_until_signal;
+use crate::cluster::machine_name;
 use crate::config::{Config, Overrides};
 use crate::exit::Exit;
-
-/// Where the kernel says what the machine is called.
-const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 #[derive(Args)]
 pub(super) struct Join {
@@ -34,7 +32,7 @@ impl Join {
         let mut node = self.node.settings();
         let name = match &node.name {
             Some(name) => name.clone(),
-            None => host_name(),
+            None => machine_name().unwrap_or_else(|| "node".to_owned()),
         };
         node.name = Some(name.clone());
         // Several may run on one machine, each with a folder and a port of its own.
@@ -53,13 +51,5 @@ impl Join {
             "name the bus to join with --bus URL, such as stomp://127.0.0.1:61613 of `hivewire up`"
         );
         serve_until_signal(config, global.json)
-    }
-}
-
-fn host_name() -> String {
-    let name = std::fs::read_to_string(HOST_NAME).unwrap_or_default();
-    match name.trim() {
-        "" => "node".to_owned(),
-        name => name.to_owned(),
     }
 }

@@ -1,5 +1,6 @@
 //! The commands of the binary: one file each, one line each in `Command`.
 
+mod alerts;
 mod bench;
 mod build;
 mod completions;
@@ -138,6 +139,8 @@ enum Command {
     Drain(nodes::Drain),
     /// Pause, resume, stop or change a node
     Node(nodes::Node),
+    /// Show what is wrong, keep it quiet for a while, or test who is told
+    Alerts(alerts::Alerts),
     /// Show what happened to stages: versions, rollbacks and why
     History(history::History),
     /// Measure throughput and latency of a node that runs
@@ -172,6 +175,7 @@ impl Command {
             Self::Move(command) => command.run(global),
             Self::Drain(command) => command.run(global),
             Self::Node(command) => command.run(global),
+            Self::Alerts(command) => command.run(global),
             Self::History(command) => command.run(global),
             Self::Bench(command) => command.run(global),
             Self::Completions(command) => command.run(),

@@ -7,6 +7,7 @@ use listeners::{Address, GamqSettings, StompSettings, User};
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, keys};
+use crate::alerts::AlertSettings;
 use crate::cluster::NodeSettings;
 use crate::deploy::DeploySettings;
 
@@ -38,6 +39,8 @@ pub struct ConfigFile {
     pub workers: WorkerSettings,
     /// How components are fetched and watched.
     pub deploy: DeploySettings,
+    /// What is watched, and who is told.
+    pub alerts: AlertSettings,
 }
 
 impl Default for ConfigFile {
@@ -62,6 +65,7 @@ impl Default for ConfigFile {
             journal: JournalSettings::default(),
             workers: WorkerSettings::default(),
             deploy: DeploySettings::default(),
+            alerts: AlertSettings::default(),
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use super::{ConfigError, ConfigFile};
+use crate::alerts::{EmailSettings, RuleSettings, WebhookSettings};
 
 /// Below this likeness a key of another section may be meant rather than one of the same.
 const LIKENESS_MIN: f64 = 0.5;
@@ -41,6 +42,9 @@ fn sample() -> Value {
         name: String::new(),
         settings: QueueSettings::default(),
     });
+    file.alerts.rules.push(RuleSettings::named(""));
+    file.alerts.webhooks.push(WebhookSettings::at(""));
+    file.alerts.emails.push(EmailSettings::over(""));
     serde_json::to_value(file).expect("settings have text keys")
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use listeners::Address;
 
+use crate::alerts::{AlertError, AlertSettings, Plan};
 use crate::cluster::NodeSettings;
 use crate::deploy::DeploySettings;
 
@@ -64,6 +65,9 @@ pub enum ConfigError {
         /// What is wrong, without the values that stand there: one of them may be a password.
         problem: String,
     },
+    /// What is set about alerts makes no sense.
+    #[error(transparent)]
+    Alerts(#[from] AlertError),
     /// The environment variable has a value that means nothing.
     #[error("{UNSAFE_SYNC_VARIABLE} can only be `off`: unset it to sync, as is right")]
     UnsafeSync,
@@ -107,6 +111,8 @@ pub struct Config {
     pub workers: WorkerSettings,
     /// How components are fetched and watched.
     pub deploy: DeploySettings,
+    /// What is watched, and who is told.
+    pub alerts: AlertSettings,
 }
 
 impl Default for Config {
@@ -125,6 +131,7 @@ impl Config {
             None => ConfigFile::default(),
         };
         let mut config = Self::resolve(file, overrides);
+        Plan::new(&config.alerts)?;
         match std::env::var_os(UNSAFE_SYNC_VARIABLE) {
             None => {}
             Some(value) if value == "off" => config.journal.sync = journal::Sync::Off,
@@ -148,6 +155,7 @@ impl Config {
             journal,
             mut workers,
             mut deploy,
+            alerts,
         } = file;
         http.address = overrides.http.unwrap_or(http.address);
         http.allow_remote |= overrides.allow_remote;
@@ -176,6 +184,7 @@ impl Config {
             journal: journal.resolve(),
             workers,
             deploy,
+            alerts,
         }
     }
 }
@@ -252,6 +261,20 @@ mod tests {
             call_ms_max = 8
             [deploy]
             allow_private_sources = true
+            [alerts]
+            group_wait_seconds = 3
+            [[alerts.rules]]
+            name = "slow"
+            kind = "expression"
+            expression = "hivewire_queues > 5"
+            [[alerts.webhooks]]
+            url = "https://example.org/"
+            bearer = "hush"
+            [[alerts.emails]]
+            host = "mail.example.org"
+            tls = "tls"
+            from = "hive@example.org"
+            to = ["a@example.org"]
         "#;
         let config = Config::resolve(parse(text).unwrap(), &Overrides::default());
         assert_eq!(config.node.name.as_deref(), Some("a"));
@@ -270,6 +293,10 @@ mod tests {
         assert_eq!(config.workers.limits.call_ms_max, 8);
         assert!(config.deploy.allow_private_sources);
         assert_eq!(config.deploy.component_bytes_max, 77);
+        assert_eq!(config.alerts.group_wait_seconds, 3);
+        assert_eq!(config.alerts.emails[0].to, ["a@example.org"]);
+        assert!(!format!("{config:?}").contains("hush"));
+        assert!(Plan::new(&config.alerts).is_ok());
         let cache = config.workers.components.cache_folder;
         assert_eq!(cache.as_deref(), Some(Path::new("here/cache")));
         assert_eq!(config.journal.sync, journal::Sync::Off);

@@ -17,6 +17,7 @@ use url::Url;
 use super::access::AllowedHosts;
 use super::problem::Problem;
 use super::requests::RequestLog;
+use crate::alerts::AlertService;
 use crate::deploy::Deployments;
 use crate::rates::Rates;
 use crate::secret::Secret;
@@ -83,6 +84,7 @@ pub(crate) struct Running {
     pub rates: Arc<Rates>,
     pub registry: Registry,
     pub deployments: Arc<Deployments>,
+    pub alerts: Arc<AlertService>,
 }
 
 impl Running {

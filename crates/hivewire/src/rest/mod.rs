@@ -1,6 +1,7 @@
 //! The REST interface: one file per resource, one line per route in one table.
 
 mod access;
+mod alerts;
 mod app;
 mod body;
 mod dead;
@@ -30,6 +31,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 
 pub(crate) use self::access::AllowedHosts;
 pub(crate) use self::app::{App, Running};
+pub(crate) use self::node::journal_state;
 use self::problem::Problem;
 pub(crate) use self::requests::Peer;
 
@@ -98,6 +100,12 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/moves", "moves a flow, a stage or a worker to a node", || post(nodes::relocate)),
     route("GET", "/api/v1/history", "what happened to all stages", || get(flows::history)),
     route("GET", "/api/v1/requests", "who changed something on this node and when, the newest first", || get(requests::list)),
+    route("GET", "/api/v1/alerts", "what is wrong on this node, and how it went with those who are told", || get(alerts::list)),
+    route("GET", "/api/v1/alerts/rules", "what is watched, and when it is wrong", || get(alerts::rules)),
+    route("GET", "/api/v1/alerts/silences", "of which alerts nobody is told, and until when", || get(alerts::silences)),
+    route("POST", "/api/v1/alerts/silences", "for a time, nobody is told of some alerts", || post(alerts::silence)),
+    route("DELETE", "/api/v1/alerts/silences/{id}", "ends a silence", || delete(alerts::unsilence)),
+    route("POST", "/api/v1/alerts/test", "sends a test to everybody who is told, and says what came of it", || post(alerts::test)),
     route("POST", "/api/v1/messages/{address}", "sends to a stage, a worker, a queue or a topic", || post(sending::send)),
     route("POST", "/api/v1/asks/{address}", "asks a stage or a worker and answers with its reply", || post(sending::ask)),
     route("GET", "/registry/system/list", "all nodes that live, as systems", || get(registry::list)),

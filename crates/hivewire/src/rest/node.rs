@@ -59,7 +59,7 @@ async fn journal(broker: &Broker) -> Value {
 }
 
 /// `ok`, `busy`, `full` or `failed`.
-pub(super) async fn journal_state(broker: &Broker) -> &'static str {
+pub(crate) async fn journal_state(broker: &Broker) -> &'static str {
     if broker.journal().failure().is_some() {
         return "failed";
     }
