@@ -78,6 +78,7 @@ fn exit_codes(page: &mut String) {
 const OPTIONAL: &[&str] = &[
     "node.name",
     "node.state",
+    "plugins.repositories.token",
     "stomp.tls_certificate",
     "stomp.tls_key",
 ];
@@ -133,7 +134,7 @@ Printed by `hivewire internal-docs configuration`; a test compares.
 with `--config`. Flags win over the file. A key that does not exist is an error that names its
 line and the nearest key there is.
 
-`[[users]]` and `[[broker.queues]]` are lists: one such section for each user and each rule.
+`[[users]]`, `[[broker.queues]]` and `[[plugins.repositories]]` are lists: one such section for each user, rule and repository.
 The first rule whose `name` fits a queue decides about it; a `*` at its end stands for any rest.
 
 ";
@@ -255,6 +256,11 @@ const MEANINGS: &[(&str, &str)] = &[
     ("deploy.allow_private_sources", "lets components come from URIs that lead into this machine or its network"),
     ("deploy.fetch_seconds_max", "how long one fetch of a component may take"),
     ("deploy.watch_interval_ms", "how often a URI is looked at for another version"),
+    ("plugins.versions_max", "versions of one plug-in that the repository of the node keeps"),
+    ("plugins.repositories", "where plug-ins are looked for that the own repository lacks, in this order"),
+    ("plugins.repositories.name", "what the repository is called in lists and errors"),
+    ("plugins.repositories.location", "a folder with components that carry their descriptors, or the address of another node, such as `http://hive.example:8000`"),
+    ("plugins.repositories.token", "the token of that node"),
 ];
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, keys};
 use crate::cluster::NodeSettings;
-use crate::deploy::DeploySettings;
+use crate::deploy::{DeploySettings, PluginSettings};
 
 /// Everything that may stand in the file. What does not stand there has its default.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,6 +38,8 @@ pub struct ConfigFile {
     pub workers: WorkerSettings,
     /// How components are fetched and watched.
     pub deploy: DeploySettings,
+    /// How plug-ins are kept and found.
+    pub plugins: PluginSettings,
 }
 
 impl Default for ConfigFile {
@@ -62,6 +64,7 @@ impl Default for ConfigFile {
             journal: JournalSettings::default(),
             workers: WorkerSettings::default(),
             deploy: DeploySettings::default(),
+            plugins: PluginSettings::default(),
         }
     }
 }
