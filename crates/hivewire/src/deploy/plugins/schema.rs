@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// How many regular expressions a schema may hold.
@@ -12,8 +13,10 @@ const PATTERNS_MAX: usize = 100;
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// How long arguments may be checked: a schema can be written so that this takes for ever.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of many mistakes, so many are told.
-const MISTAKES_TOLD: usize = 5;
+/// How many checks run at a time. One that takes for ever keeps its place, so that a few of its kind
+/// cannot have all threads.
+const CHECKS_AT_ONCE: usize = 4;
+static CHECKS: Semaphore = Semaphore::const_new(CHECKS_AT_ONCE);
 
 /// Why arguments do not fit the parameters of a plug-in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +24,7 @@ const MISTAKES_TOLD: usize = 5;
 pub struct ArgsError {
     /// The plug-in, or the component's name.
     pub plugin: String,
-    /// Where the first mistake is, as a JSON pointer; empty for the whole.
+    /// Where the mistake is, as a JSON pointer; empty for the whole.
     pub pointer: String,
     /// What is wrong, and where, without the values that stand there: one may be a secret.
     pub reason: String,
@@ -73,7 +76,14 @@ pub(in crate::deploy) async fn check_args(
     args: &str,
 ) -> Result<(), ArgsError> {
     let (name, text) = (plugin.to_owned(), args.to_owned());
-    let checking = tokio::task::spawn_blocking(move || check(&name, &schema, &text));
+    let checking = async move {
+        let permit = CHECKS.acquire().await;
+        let checking = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            check(&name, &schema, &text)
+        });
+        checking.await
+    };
     let failed = |reason: String| ArgsError {
         plugin: plugin.to_owned(),
         pointer: String::new(),
@@ -88,6 +98,7 @@ pub(in crate::deploy) async fn check_args(
     }
 }
 
+/// Tells the first mistake. There may be so many that gathering them would take all memory.
 fn check(plugin: &str, schema: &Value, args: &str) -> Result<(), ArgsError> {
     let wrong = |pointer: &str, reason: String| ArgsError {
         plugin: plugin.to_owned(),
@@ -98,25 +109,14 @@ fn check(plugin: &str, schema: &Value, args: &str) -> Result<(), ArgsError> {
         .map_err(|error| wrong("", format!("they must be JSON ({})", position(&error))))?;
     let validator =
         compile(schema).map_err(|reason| wrong("", format!("its schema is none: {reason}")))?;
-    let mistakes: Vec<(String, String)> = validator
-        .iter_errors(&args)
-        .take(MISTAKES_TOLD)
-        .map(|error| {
-            let pointer = error.instance_path().as_str().to_owned();
-            (pointer, error.masked().to_string())
-        })
-        .collect();
-    let Some((first, _)) = mistakes.first() else {
-        return Ok(());
-    };
-    let told: Vec<String> = mistakes
-        .iter()
-        .map(|(pointer, reason)| match pointer.is_empty() {
-            true => reason.clone(),
-            false => format!("at {pointer}: {reason}"),
-        })
-        .collect();
-    Err(wrong(first, told.join("; ")))
+    let checked = validator.validate(&args);
+    checked.map_err(|error| {
+        let reason = error.masked().to_string();
+        match error.instance_path().as_str() {
+            "" => wrong("", reason),
+            pointer => wrong(pointer, format!("at {pointer}: {reason}")),
+        }
+    })
 }
 
 /// Where JSON ends to be JSON. The parser's own words may hold what stands there.
@@ -181,6 +181,19 @@ mod tests {
             .map(|_| json!({ "pattern": "a" }))
             .collect();
         assert!(compile(&json!({ "anyOf": many })).is_err());
+    }
+
+    /// Two to the power of sixty: all together they would not fit into memory.
+    #[test]
+    fn of_endlessly_many_mistakes_the_first_is_told() {
+        let mut definitions = json!({ "d60": { "required": ["x"] } });
+        for number in 0..60 {
+            let next = json!({ "$ref": format!("#/$defs/d{}", number + 1) });
+            definitions[format!("d{number}")] = json!({ "allOf": [next.clone(), next] });
+        }
+        let schema = json!({ "$defs": definitions, "$ref": "#/$defs/d0" });
+        let error = check("p", &schema, "{}").unwrap_err();
+        assert!(error.reason.contains("\"x\""), "{error}");
     }
 
     #[test]
