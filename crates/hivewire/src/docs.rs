@@ -93,6 +93,7 @@ const OPTIONAL: &[&str] = &[
     "alerts.webhooks.bearer",
     "node.name",
     "node.state",
+    "plugins.repositories.token",
     "stomp.tls_certificate",
     "stomp.tls_key",
 ];
@@ -148,9 +149,9 @@ Printed by `hivewire internal-docs configuration`; a test compares.
 with `--config`. Flags win over the file. A key that does not exist is an error that names its
 line and the nearest key there is.
 
-`[[users]]`, `[[broker.queues]]`, `[[alerts.rules]]`, `[[alerts.webhooks]]` and `[[alerts.emails]]` are lists: one such
-section for each of them. The first of `[[broker.queues]]` whose `name` fits a queue decides about it; a `*` at its end
-stands for any rest.
+`[[users]]`, `[[broker.queues]]`, `[[alerts.rules]]`, `[[alerts.webhooks]]`, `[[alerts.emails]]` and
+`[[plugins.repositories]]` are lists: one such section for each of them. The first of `[[broker.queues]]` whose `name` fits a
+queue decides about it; a `*` at its end stands for any rest.
 
 ";
 
@@ -308,6 +309,11 @@ const MEANINGS: &[(&str, &str)] = &[
     ("alerts.emails.from", "who the mail is from"),
     ("alerts.emails.to", "who gets it; at least one"),
     ("alerts.emails.timeout_seconds", "how long one step of the exchange may take, at most 30"),
+    ("plugins.versions_max", "versions of one plug-in that the repository of the node keeps"),
+    ("plugins.repositories", "where plug-ins are looked for that the own repository lacks, in this order"),
+    ("plugins.repositories.name", "what the repository is called in lists and errors"),
+    ("plugins.repositories.location", "a folder with components that carry their descriptors, or the address of another node, such as `http://hive.example:8000`"),
+    ("plugins.repositories.token", "the token of that node"),
 ];
 
 #[cfg(test)]

@@ -12,7 +12,11 @@
 //! # Ok::<(), descriptor::DescriptorError>(())
 //! ```
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 /// The name of the custom section.
 pub const SECTION: &str = "hivewire-descriptor";
@@ -23,20 +27,146 @@ pub const DESCRIPTOR_BYTES_MAX: usize = 64 << 10;
 const HEADER_BYTES: usize = 8;
 const CUSTOM_SECTION: u8 = 0;
 
-/// What a component says about itself.
+/// What a component says about itself. What is empty is left out of the JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Descriptor {
-    /// The name of the plug-in.
+    /// The name of the worker.
     pub name: String,
+    /// The id of the plug-in, as [`crate::PluginId`] writes it; if it is empty, the name is the id.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub id: String,
     /// Its version, as its author numbers it.
     pub version: String,
+    /// Who wrote it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub author: String,
+    /// What it does.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// The world that it fits; if it is empty, that of workers.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub entry_point: String,
+    /// Whether it has an input.
+    #[serde(skip_serializing_if = "PluginKind::is_processor")]
+    pub kind: PluginKind,
+    /// Which arguments it takes, as JSON Schema; without one, any text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Value>,
     /// The outputs that it emits to; if there are none, it may emit to any that the stage has.
-    pub outputs: Vec<String>,
+    #[serde(
+        serialize_with = "serialize_outputs",
+        deserialize_with = "deserialize_outputs"
+    )]
+    pub outputs: Vec<Output>,
     /// What it asks to be granted, as [`crate::Grant`] writes it.
     pub capabilities: Vec<String>,
     /// What it is written in.
     pub language: String,
+    /// Under which licence it may be used, such as `MIT`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub licence: String,
+}
+
+impl Descriptor {
+    /// The id of the plug-in, unchecked.
+    pub fn id(&self) -> &str {
+        match self.id.is_empty() {
+            true => &self.name,
+            false => &self.id,
+        }
+    }
+}
+
+/// Whether a worker has an input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PluginKind {
+    /// It has none: it begins by itself.
+    Provider,
+    /// It handles messages.
+    #[default]
+    Processor,
+}
+
+impl PluginKind {
+    /// As it is written everywhere.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Provider => "provider",
+            Self::Processor => "processor",
+        }
+    }
+
+    fn is_processor(&self) -> bool {
+        *self == Self::Processor
+    }
+}
+
+impl fmt::Display for PluginKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for PluginKind {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "provider" => Ok(Self::Provider),
+            "processor" => Ok(Self::Processor),
+            _ => Err("choose provider or processor"),
+        }
+    }
+}
+
+/// An output of a worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Output {
+    /// Its name.
+    pub name: String,
+    /// What comes out there.
+    pub description: String,
+}
+
+impl From<&str> for Output {
+    fn from(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: String::new(),
+        }
+    }
+}
+
+/// An output as people write it: only its name, if there is nothing to say about it.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Name(String),
+    Described(Output),
+}
+
+fn serialize_outputs<S: Serializer>(outputs: &[Output], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(
+        outputs
+            .iter()
+            .map(|output| match output.description.is_empty() {
+                true => Written::Name(output.name.clone()),
+                false => Written::Described(output.clone()),
+            }),
+    )
+}
+
+/// Reads outputs, each of which is a name or an object with `name` and `description`.
+pub fn deserialize_outputs<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Output>, D::Error> {
+    let written = Vec::<Written>::deserialize(from)?;
+    let output = |written| match written {
+        Written::Name(name) => Output::from(name.as_str()),
+        Written::Described(output) => output,
+    };
+    Ok(written.into_iter().map(output).collect())
 }
 
 /// Why a descriptor cannot be read or written.
@@ -189,10 +319,44 @@ mod tests {
         Descriptor {
             name: name.to_owned(),
             version: "1.0.0".to_owned(),
-            outputs: vec!["out".to_owned()],
+            outputs: vec!["out".into()],
             capabilities: vec!["send:queue:*".to_owned()],
             language: "rust".to_owned(),
+            ..Descriptor::default()
         }
+    }
+
+    #[test]
+    fn what_older_programs_wrote_is_read_and_written_as_before() {
+        let json =
+            r#"{"name":"a","version":"1","outputs":["out"],"capabilities":[],"language":"js"}"#;
+        let read: Descriptor = serde_json::from_str(json).unwrap();
+        assert_eq!(
+            (read.id(), read.kind, &read.parameters),
+            ("a", PluginKind::Processor, &None)
+        );
+        assert_eq!(serde_json::to_string(&read).unwrap(), json);
+    }
+
+    #[test]
+    fn everything_it_can_say_comes_back() {
+        let whole = Descriptor {
+            id: "shop/a".to_owned(),
+            author: "Alice".to_owned(),
+            description: "filters".to_owned(),
+            entry_point: "hivewire:worker/worker@1.0.0".to_owned(),
+            kind: PluginKind::Provider,
+            parameters: Some(serde_json::json!({ "type": "object" })),
+            outputs: vec![Output {
+                name: "out".to_owned(),
+                description: "what passed".to_owned(),
+            }],
+            licence: "MIT".to_owned(),
+            ..described("a")
+        };
+        let component = embed(EMPTY, &whole).unwrap();
+        let back = read(&component).unwrap().unwrap();
+        assert_eq!((back.id(), &back), ("shop/a", &whole));
     }
 
     #[test]

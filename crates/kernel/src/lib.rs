@@ -26,6 +26,7 @@ pub mod limits;
 mod message;
 pub mod metrics;
 mod name;
+mod plugin;
 pub mod worker;
 
 pub use address::{Address, AddressError, PART_BYTES_MAX, StageAddress, WorkerAddress};
@@ -34,3 +35,4 @@ pub use grant::{Grant, GrantError};
 pub use headers::{Headers, HeadersBuilder, HeadersError};
 pub use message::Message;
 pub use name::{Destination, Name, NameError};
+pub use plugin::{PluginId, PluginIdError};

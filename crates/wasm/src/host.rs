@@ -95,6 +95,13 @@ impl Host {
         &self.settings
     }
 
+    /// Checks the component of a worker without compiling it: its size, its parts, what it imports
+    /// and exports. Nothing of it runs.
+    pub fn check(&self, bytes: &[u8]) -> Result<(), LoadError> {
+        check(bytes, World::Worker, &self.settings)?;
+        Ok(())
+    }
+
     /// Checks and compiles the component of a worker. It blocks the calling thread, from
     /// milliseconds to many seconds; what is loaded already comes at once.
     pub fn load(&self, bytes: &[u8]) -> Result<Arc<WorkerCode>, LoadError> {
@@ -225,7 +232,7 @@ fn info(bytes: &[u8]) -> Result<CodeInfo, LoadError> {
         version: or(described.version, &digest[..DIGITS_OF_VERSION]),
         digest,
         native: false,
-        outputs: described.outputs,
+        outputs: described.outputs.into_iter().map(|o| o.name).collect(),
         capabilities: described.capabilities,
     })
 }

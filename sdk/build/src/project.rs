@@ -1,9 +1,11 @@
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use kernel::Grant;
+use kernel::descriptor::{Output, PluginKind, deserialize_outputs};
+use kernel::{Grant, PluginId};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{BuildError, Descriptor};
 
@@ -41,10 +43,24 @@ pub struct Project {
 #[serde(deny_unknown_fields)]
 struct ProjectFile {
     name: String,
+    #[serde(default)]
+    id: String,
     version: String,
     language: Language,
     #[serde(default)]
-    outputs: Vec<String>,
+    author: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    licence: String,
+    #[serde(default)]
+    entry_point: String,
+    #[serde(default)]
+    kind: PluginKind,
+    /// JSON Schema, or the name of a file in the folder that holds it.
+    parameters: Option<Value>,
+    #[serde(default, deserialize_with = "deserialize_outputs")]
+    outputs: Vec<Output>,
     #[serde(default)]
     capabilities: Vec<String>,
 }
@@ -77,6 +93,10 @@ impl Project {
         let file: ProjectFile =
             toml::from_str(&text).map_err(|error| refused(error.to_string()))?;
         file.check().map_err(refused)?;
+        let parameters = match &file.parameters {
+            Some(parameters) => Some(schema(folder, parameters).map_err(refused)?),
+            None => None,
+        };
         let folder = folder
             .canonicalize()
             .map_err(|source| BuildError::file("open", folder, source))?;
@@ -85,10 +105,17 @@ impl Project {
             language: file.language,
             descriptor: Descriptor {
                 name: file.name,
+                id: file.id,
                 version: file.version,
-                language: file.language.name().to_owned(),
+                author: file.author,
+                description: file.description,
+                entry_point: file.entry_point,
+                kind: file.kind,
+                parameters,
                 outputs: file.outputs,
                 capabilities: file.capabilities,
+                language: file.language.name().to_owned(),
+                licence: file.licence,
             },
         })
     }
@@ -116,8 +143,13 @@ impl ProjectFile {
     /// What the types do not say.
     fn check(&self) -> Result<(), String> {
         check_name("name", &self.name)?;
+        if !self.id.is_empty() {
+            self.id
+                .parse::<PluginId>()
+                .map_err(|error| error.to_string())?;
+        }
         for output in &self.outputs {
-            check_name("an output", output)?;
+            check_name("an output", &output.name)?;
         }
         for capability in &self.capabilities {
             capability
@@ -126,6 +158,35 @@ impl ProjectFile {
         }
         Ok(())
     }
+}
+
+/// The schema of the parameters: as it stands there, or in the file of the folder that is named.
+fn schema(folder: &Path, parameters: &Value) -> Result<Value, String> {
+    let schema = match parameters {
+        Value::String(name) => read_schema(folder, name)?,
+        written => written.clone(),
+    };
+    match schema.is_object() {
+        true => Ok(schema),
+        false => Err(
+            "`parameters` is a JSON Schema, written as a table, or the name of a file in the folder that holds one"
+                .to_owned(),
+        ),
+    }
+}
+
+fn read_schema(folder: &Path, name: &str) -> Result<Value, String> {
+    let is_inside = |part| matches!(part, Component::Normal(_));
+    if !Path::new(name).components().all(is_inside) {
+        return Err(format!(
+            "`parameters` names {name:?}, which is not in the folder"
+        ));
+    }
+    let path = folder.join(name);
+    let text = fs::read_to_string(&path)
+        .map_err(|error| format!("`parameters`: cannot read {}: {error}", path.display()))?;
+    serde_json::from_str(&text)
+        .map_err(|error| format!("`parameters`: {} is no JSON: {error}", path.display()))
 }
 
 /// Whether a project can have this name; if not, the text says why.
@@ -159,6 +220,53 @@ mod tests {
     }
 
     #[test]
+    fn a_project_can_say_everything_about_its_plug_in() {
+        let text = r#"
+            name = "filter"
+            id = "shop/filter"
+            version = "1.2.0"
+            language = "rust"
+            author = "Alice"
+            description = "lets some orders through"
+            licence = "MIT"
+            kind = "provider"
+            outputs = ["rest", { name = "out", description = "what passed" }]
+            [parameters]
+            type = "object"
+            [parameters.properties.limit]
+            type = "integer"
+            minimum = 1
+        "#;
+        let descriptor = open(text).unwrap().descriptor;
+        assert_eq!(descriptor.id(), "shop/filter");
+        assert_eq!(descriptor.kind, PluginKind::Provider);
+        assert_eq!(descriptor.outputs[1].description, "what passed");
+        let parameters = descriptor.parameters.unwrap();
+        assert_eq!(parameters["properties"]["limit"]["minimum"], 1);
+    }
+
+    #[test]
+    fn a_schema_can_lie_in_a_file_of_the_folder_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        let project = |parameters: &str| {
+            let text = format!(
+                "name = \"a\"\nversion = \"1\"\nlanguage = \"js\"\nparameters = \"{parameters}\""
+            );
+            write(PROJECT_FILE, &text);
+            Project::open(folder.path())
+        };
+        write("schema.json", r#"{"type":"object"}"#);
+        write("list.json", "[]");
+        let read = project("schema.json").unwrap().descriptor.parameters;
+        assert_eq!(read.unwrap()["type"], "object");
+        for name in ["../schema.json", "/etc/passwd", "none.json", "list.json"] {
+            let error = project(name).unwrap_err().to_string();
+            assert!(error.contains("`parameters`"), "{error}");
+        }
+    }
+
+    #[test]
     fn what_does_not_fit_is_named() {
         for (text, named) in [
             ("name = \"a\"", "version"),
@@ -171,6 +279,10 @@ mod tests {
             (
                 "name = \"a\"\nversion = \"1\"\nlanguage = \"js\"\ncapabilities = [\"all\"]",
                 "send:ADDRESS",
+            ),
+            (
+                "name = \"a\"\nversion = \"1\"\nlanguage = \"js\"\nid = \"a/b/c\"",
+                "a/b/c",
             ),
         ] {
             let error = open(text).unwrap_err().to_string();

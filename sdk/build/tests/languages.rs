@@ -32,7 +32,7 @@ fn check(language: Language, bytes_max: usize) {
     let descriptor = descriptor::read(&component).unwrap().unwrap();
     assert_eq!(descriptor.name, format!("example-{}", language.name()));
     assert_eq!(descriptor.language, language.name());
-    assert_eq!(descriptor.outputs, ["counts"]);
+    assert_eq!(descriptor.outputs, [descriptor::Output::from("counts")]);
     assert!(component.len() < bytes_max, "{} bytes", component.len());
     let imports = imports(&component);
     let ours = |name: &String| name.starts_with("hivewire:worker/");

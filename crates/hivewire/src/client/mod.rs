@@ -10,7 +10,8 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use ureq::http::{Response, StatusCode};
-use ureq::{Agent, Body};
+use ureq::typestate::WithBody;
+use ureq::{Agent, Body, RequestBuilder};
 
 pub(crate) use self::error::ClientError;
 use crate::data_folder;
@@ -102,9 +103,29 @@ impl Client {
         self.json(self.checked(answer)?)
     }
 
-    /// Uploads bytes.
+    /// Uploads bytes to a place that is named.
     pub fn put(&self, path: &str, body: &[u8], timeout: Duration) -> Result<Value, ClientError> {
         let request = self.agent.put(format!("{}{path}", self.server));
+        self.upload(request, body, timeout)
+    }
+
+    /// Uploads bytes that say themselves where they belong.
+    pub fn post_bytes(
+        &self,
+        path: &str,
+        body: &[u8],
+        timeout: Duration,
+    ) -> Result<Value, ClientError> {
+        let request = self.agent.post(format!("{}{path}", self.server));
+        self.upload(request, body, timeout)
+    }
+
+    fn upload(
+        &self,
+        request: RequestBuilder<WithBody>,
+        body: &[u8],
+        timeout: Duration,
+    ) -> Result<Value, ClientError> {
         let answer = request
             .header("Authorization", self.authorization())
             .header("Content-Type", "application/wasm")
@@ -113,6 +134,18 @@ impl Client {
             .build()
             .send(body);
         self.json(self.checked(answer)?)
+    }
+
+    /// Asks for bytes.
+    pub fn get_bytes(&self, path: &str, timeout: Duration) -> Result<Vec<u8>, ClientError> {
+        let request = self.agent.get(format!("{}{path}", self.server));
+        let answer = request
+            .header("Authorization", self.authorization())
+            .config()
+            .timeout_global(Some(timeout))
+            .build()
+            .call();
+        self.bytes(self.checked(answer)?)
     }
 
     /// Whether the node is on this machine, so that both see the same files.
@@ -176,11 +209,15 @@ impl Client {
         })
     }
 
-    fn json(&self, answer: Response<Body>) -> Result<Value, ClientError> {
+    fn bytes(&self, answer: Response<Body>) -> Result<Vec<u8>, ClientError> {
         let mut body = answer.into_body();
         let limited = body.with_config().limit(ANSWER_BYTES_MAX);
         let bytes = limited.read_to_vec();
-        let bytes = bytes.map_err(|error| ClientError::of(&self.server, error))?;
+        bytes.map_err(|error| ClientError::of(&self.server, error))
+    }
+
+    fn json(&self, answer: Response<Body>) -> Result<Value, ClientError> {
+        let bytes = self.bytes(answer)?;
         serde_json::from_slice(&bytes).map_err(|error| ClientError::Other {
             server: self.server.clone(),
             reason: format!("the answer is no JSON: {error}"),

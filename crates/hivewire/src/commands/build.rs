@@ -37,18 +37,20 @@ impl Build {
 
 fn described(built: &Built) -> String {
     let descriptor = &built.descriptor;
-    let list = |items: &[String]| match items {
+    let list = |items: &[&str]| match items {
         [] => "none".to_owned(),
         _ => items.join(", "),
     };
+    let outputs: Vec<&str> = descriptor.outputs.iter().map(|o| o.name.as_str()).collect();
+    let capabilities: Vec<&str> = descriptor.capabilities.iter().map(String::as_str).collect();
     format!(
         "{} ({} bytes)\n{} {} in {}\noutputs: {}\ncapabilities: {}",
         built.path.display(),
         built.bytes,
-        descriptor.name,
+        descriptor.id(),
         descriptor.version,
         descriptor.language,
-        list(&descriptor.outputs),
-        list(&descriptor.capabilities),
+        list(&outputs),
+        list(&capabilities),
     )
 }

@@ -22,8 +22,8 @@ const DIGITS_SHOWN: usize = 12;
 
 #[derive(Debug, Args)]
 pub(super) struct Deploy {
-    /// The component: a file, or an http or https URI
-    #[arg(value_name = "FILE|URI")]
+    /// The component: a file, an http or https URI, or a plug-in as plugin:ID@VERSION (plugin:ID is its newest version)
+    #[arg(value_name = "FILE|URI|PLUGIN")]
     source: String,
     /// The stage that it becomes, or takes over
     #[arg(long = "as", value_name = "FLOW/STAGE")]
@@ -46,7 +46,7 @@ pub(super) struct Deploy {
     /// What the workers may do beyond their flow, such as send:shop/bills; can be repeated
     #[arg(long = "grant", value_name = "GRANT")]
     grants: Vec<Grant>,
-    /// What every worker gets at its start
+    /// What every worker gets at its start; JSON if its plug-in describes parameters
     #[arg(long, value_name = "TEXT")]
     args: Option<String>,
     /// Do not deploy again when the source changes
@@ -115,7 +115,8 @@ impl Deploy {
 
     fn request(&self, client: &Client) -> anyhow::Result<Value> {
         let source = self.place(client, &self.source)?;
-        let watched = !self.no_watch && !source.starts_with(UPLOADED);
+        let is_fixed = source.starts_with(UPLOADED) || source.starts_with(PLUGIN);
+        let watched = !self.no_watch && !is_fixed;
         let mut request = Map::new();
         request.insert("as".into(), json!(self.stage));
         request.insert("source".into(), source.into());
@@ -160,7 +161,7 @@ impl Deploy {
 
     /// A source as the node understands it: what it cannot see is sent to it.
     fn place(&self, client: &Client, text: &str) -> anyhow::Result<String> {
-        if is_uri(text) {
+        if is_uri(text) || text.starts_with(PLUGIN) {
             return Ok(text.to_owned());
         }
         let path = absolute(Path::new(text))?;
@@ -182,6 +183,7 @@ impl Deploy {
 }
 
 const UPLOADED: &str = "sha256:";
+const PLUGIN: &str = "plugin:";
 
 fn is_uri(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")

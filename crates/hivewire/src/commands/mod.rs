@@ -14,6 +14,7 @@ mod new;
 mod node_flags;
 mod nodes;
 mod output;
+mod plugins;
 mod ps;
 mod publish;
 mod queues;
@@ -117,6 +118,8 @@ enum Command {
     Build(build::Build),
     /// Deploy a component as a stage, or replace the code of one that runs
     Deploy(deploy::Deploy),
+    /// Show, push, pull and remove plug-ins: workers' code by id and version
+    Plugins(plugins::Plugins),
     /// Show flows and stages, or one stage with its workers
     Ps(ps::Ps),
     /// Send a message to a stage, a worker, a queue or a topic
@@ -164,6 +167,7 @@ impl Command {
             Self::New(command) => command.run(global),
             Self::Build(command) => command.run(global),
             Self::Deploy(command) => command.run(global),
+            Self::Plugins(command) => command.run(global),
             Self::Ps(command) => command.run(global),
             Self::Send(command) => command.run(global),
             Self::Ask(command) => command.run(global),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{ConfigError, keys};
 use crate::alerts::AlertSettings;
 use crate::cluster::NodeSettings;
-use crate::deploy::DeploySettings;
+use crate::deploy::{DeploySettings, PluginSettings};
 
 /// Everything that may stand in the file. What does not stand there has its default.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,6 +41,8 @@ pub struct ConfigFile {
     pub deploy: DeploySettings,
     /// What is watched, and who is told.
     pub alerts: AlertSettings,
+    /// How plug-ins are kept and found.
+    pub plugins: PluginSettings,
 }
 
 impl Default for ConfigFile {
@@ -66,6 +68,7 @@ impl Default for ConfigFile {
             workers: WorkerSettings::default(),
             deploy: DeploySettings::default(),
             alerts: AlertSettings::default(),
+            plugins: PluginSettings::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which keys there are. They are read off the defaults, so the list cannot fall behind the code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use broker::{QueueRule, QueueSettings};
 use listeners::User;
@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{ConfigError, ConfigFile};
 use crate::alerts::{EmailSettings, RuleSettings, WebhookSettings};
+use crate::deploy::{Location, RepositorySettings};
 
 /// Below this likeness a key of another section may be meant rather than one of the same.
 const LIKENESS_MIN: f64 = 0.5;
@@ -45,6 +46,11 @@ fn sample() -> Value {
     file.alerts.rules.push(RuleSettings::named(""));
     file.alerts.webhooks.push(WebhookSettings::at(""));
     file.alerts.emails.push(EmailSettings::over(""));
+    file.plugins.repositories.push(RepositorySettings {
+        name: String::new(),
+        location: Location::Folder(PathBuf::new()),
+        token: None,
+    });
     serde_json::to_value(file).expect("settings have text keys")
 }
 

@@ -156,6 +156,7 @@ impl Config {
             mut workers,
             mut deploy,
             alerts,
+            plugins,
         } = file;
         http.address = overrides.http.unwrap_or(http.address);
         http.allow_remote |= overrides.allow_remote;
@@ -167,6 +168,7 @@ impl Config {
         let data = overrides.data.clone().unwrap_or(data);
         let cache = workers.components.cache_folder.take();
         workers.components.cache_folder = Some(cache.unwrap_or_else(|| data.join("cache")));
+        deploy.plugins = plugins;
         deploy.instance_limits = workers.limits.clone();
         deploy.component_bytes_max = workers.components.component_bytes_max as u64;
         Self {
@@ -275,6 +277,15 @@ mod tests {
             tls = "tls"
             from = "hive@example.org"
             to = ["a@example.org"]
+            [plugins]
+            versions_max = 3
+            [[plugins.repositories]]
+            name = "shelf"
+            location = "/srv/plugins"
+            [[plugins.repositories]]
+            name = "other"
+            location = "http://hive.example:8000"
+            token = "honey"
         "#;
         let config = Config::resolve(parse(text).unwrap(), &Overrides::default());
         assert_eq!(config.node.name.as_deref(), Some("a"));
@@ -297,6 +308,8 @@ mod tests {
         assert_eq!(config.alerts.emails[0].to, ["a@example.org"]);
         assert!(!format!("{config:?}").contains("hush"));
         assert!(Plan::new(&config.alerts).is_ok());
+        assert_eq!(config.deploy.plugins.versions_max, 3);
+        assert_eq!(config.deploy.plugins.repositories[1].name, "other");
         let cache = config.workers.components.cache_folder;
         assert_eq!(cache.as_deref(), Some(Path::new("here/cache")));
         assert_eq!(config.journal.sync, journal::Sync::Off);

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use kernel::StageAddress;
 use runtime::{HistoryEvent, RouterKind, StageKind, StageSpec};
 
+use super::plugins::check_args;
 use super::sharing::{Places, Restarts, Sharing};
 use super::slot::{Numbers, Part, Slot};
 use super::source::{self, Component, Source};
@@ -122,6 +123,9 @@ impl Deployments {
         match given {
             Given::Digest(digest) => Ok((self.store.load_component(digest).await?, Source::Upload)),
             Given::Source(source) => {
+                if let Source::Plugin(reference) = source {
+                    return self.obtain_plugin(reference).await;
+                }
                 let (fetcher, from) = (self.fetcher.clone(), source.clone());
                 let component = watch::blocking(move || source::read(&from, &fetcher)).await?;
                 Ok((component, source.clone()))
@@ -137,7 +141,16 @@ impl Deployments {
     }
 
     /// Checks, keeps and runs it, and remembers that for the next start.
-    async fn put_in_place(&self, slot: &Slot, plan: Plan) -> Result<DeployedStage, DeployError> {
+    async fn put_in_place(
+        &self,
+        slot: &Slot,
+        mut plan: Plan,
+    ) -> Result<DeployedStage, DeployError> {
+        if let Err(error) = check_args(&mut plan).await {
+            let digest = plan.component.0.digest.clone();
+            self.refused(&plan.spec.address, digest, &error).await;
+            return Err(error);
+        }
         if let Some(sharing) = &self.sharing {
             return self.define(sharing, slot, plan).await;
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use kernel::Message;
 use kernel::worker::{Code, Failure, Incoming};
 use runtime::{Router, Workers};
@@ -41,6 +42,16 @@ impl Loader {
         Ok(Arc::new(ComponentRouter(router)))
     }
 
+    /// Checks the component of a worker without compiling it.
+    pub async fn check(&self, bytes: Bytes) -> Result<Component, LoadError> {
+        let host = self.host.clone();
+        let checking = tokio::task::spawn_blocking(move || {
+            host.check(&bytes)?;
+            Ok(Component::new(bytes))
+        });
+        checking.await.map_err(broken)?
+    }
+
     async fn load<T: Send + 'static>(
         &self,
         component: &Component,
@@ -49,10 +60,13 @@ impl Loader {
         let _permit = self.permits.acquire().await;
         let (host, bytes) = (self.host.clone(), component.bytes.clone());
         let loading = tokio::task::spawn_blocking(move || load(&host, &bytes));
-        let broken = |error: tokio::task::JoinError| LoadError::Compile {
-            reason: error.to_string(),
-        };
         loading.await.map_err(broken)?
+    }
+}
+
+fn broken(error: tokio::task::JoinError) -> LoadError {
+    LoadError::Compile {
+        reason: error.to_string(),
     }
 }
 

@@ -3,6 +3,7 @@
 use kernel::{StageAddress, WorkerAddress};
 use wasm::LoadError;
 
+use super::plugins::{ArgsError, PluginError};
 use super::source::SourceError;
 use super::store::StoreError;
 
@@ -15,6 +16,12 @@ pub enum DeployError {
     /// There is nothing at its source.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// There is no such plug-in, or it cannot be had.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    /// The arguments are not those that the plug-in describes.
+    #[error(transparent)]
+    Args(#[from] ArgsError),
     /// The component does not fit.
     #[error(transparent)]
     Component(LoadError),
@@ -52,6 +59,8 @@ impl DeployError {
         match self {
             Self::Request(_) => "request",
             Self::Source(_) => "source",
+            Self::Plugin(_) => "plugin",
+            Self::Args(_) => "args",
             Self::Component(_) => "component",
             Self::Router(_) => "router",
             Self::Stage(_) => "stage",

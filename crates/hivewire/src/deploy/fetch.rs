@@ -14,6 +14,7 @@ use url::{Host, Url};
 
 use super::settings::DeploySettings;
 use super::source::{Component, SourceError};
+use crate::secret::Secret;
 
 const REDIRECTS_MAX: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,6 +42,30 @@ pub enum Fetched {
     Same,
     /// This.
     Component(Component),
+}
+
+/// What a request says besides its URL.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    /// What is known already.
+    pub etag: Option<&'a str>,
+    /// Who asks.
+    pub token: Option<&'a Secret>,
+    /// How long the answer may be.
+    pub bytes_max: u64,
+}
+
+/// What a request brought.
+#[derive(Debug)]
+pub(super) enum Got {
+    /// The server says that it is what is known already.
+    Same,
+    /// This.
+    Bytes {
+        bytes: Vec<u8>,
+        /// What the server calls this version.
+        etag: Option<String>,
+    },
 }
 
 /// Fetches components. All its calls block.
@@ -80,18 +105,43 @@ impl Fetcher {
 
     /// Fetches, unless the server says that it still has the version with this ETag.
     pub fn fetch(&self, url: &Url, etag: Option<&str>) -> Result<Fetched, SourceError> {
+        let asking = Asking {
+            etag,
+            token: None,
+            bytes_max: self.settings.component_bytes_max,
+        };
+        match self.get_bytes(url, &asking)? {
+            Got::Same => Ok(Fetched::Same),
+            Got::Bytes { bytes, etag } => {
+                let mut component = Component::new(bytes);
+                component.etag = etag;
+                Ok(Fetched::Component(component))
+            }
+        }
+    }
+
+    /// Fetches anything.
+    pub(super) fn get_bytes(&self, url: &Url, asking: &Asking<'_>) -> Result<Got, SourceError> {
         let end = Instant::now() + Duration::from_secs(self.settings.fetch_seconds_max);
         let mut at = url.clone();
+        let mut asking = *asking;
         for _ in 0..=REDIRECTS_MAX {
-            let answer = self.get(&at, etag, end)?;
+            let answer = self.get(&at, &asking, end)?;
             match answer.status() {
-                StatusCode::OK => return self.read(&at, answer),
-                StatusCode::NOT_MODIFIED if etag.is_some() => return Ok(Fetched::Same),
+                StatusCode::OK => return read(&at, answer, asking.bytes_max),
+                StatusCode::NOT_MODIFIED if asking.etag.is_some() => return Ok(Got::Same),
                 StatusCode::MOVED_PERMANENTLY
                 | StatusCode::FOUND
                 | StatusCode::SEE_OTHER
                 | StatusCode::TEMPORARY_REDIRECT
-                | StatusCode::PERMANENT_REDIRECT => at = next(&at, answer.headers())?,
+                | StatusCode::PERMANENT_REDIRECT => {
+                    let next = next(&at, answer.headers())?;
+                    if next.origin() != at.origin() {
+                        // The token is for the one who was named.
+                        asking.token = None;
+                    }
+                    at = next;
+                }
                 status => {
                     return Err(SourceError::Status {
                         uri: at.to_string(),
@@ -109,7 +159,7 @@ impl Fetcher {
     fn get(
         &self,
         url: &Url,
-        etag: Option<&str>,
+        asking: &Asking<'_>,
         end: Instant,
     ) -> Result<Response<Body>, SourceError> {
         let left = end.saturating_duration_since(Instant::now());
@@ -120,39 +170,41 @@ impl Fetcher {
             .agent
             .get(url.as_str())
             .header(header::ACCEPT, "application/wasm, */*");
-        if let Some(etag) = etag {
+        if let Some(etag) = asking.etag {
             request = request.header(header::IF_NONE_MATCH, etag);
+        }
+        if let Some(token) = asking.token {
+            let bearer = format!("Bearer {}", token.reveal());
+            request = request.header(header::AUTHORIZATION, bearer);
         }
         let answer = request.config().timeout_global(Some(left)).build().call();
         answer.map_err(|error| explained(url, error))
     }
+}
 
-    fn read(&self, url: &Url, answer: Response<Body>) -> Result<Fetched, SourceError> {
-        let bytes_max = self.settings.component_bytes_max;
-        let too_large = || SourceError::TooLarge {
-            from: url.to_string(),
-            bytes_max,
-        };
-        let etag = answer.headers().get(header::ETAG);
-        let etag = etag
-            .and_then(|etag| etag.to_str().ok())
-            .filter(|etag| etag.len() <= ETAG_BYTES_MAX)
-            .map(str::to_owned);
-        let body = answer.into_body();
-        if body.content_length().is_some_and(|bytes| bytes > bytes_max) {
-            return Err(too_large());
-        }
-        let mut bytes = Vec::new();
-        let mut reader = body.into_with_config().limit(u64::MAX).reader();
-        let read = reader.by_ref().take(bytes_max + 1).read_to_end(&mut bytes);
-        read.map_err(|error| network(url, &error.to_string()))?;
-        if bytes.len() as u64 > bytes_max {
-            return Err(too_large());
-        }
-        let mut component = Component::new(bytes);
-        component.etag = etag;
-        Ok(Fetched::Component(component))
+/// Reads an answer of at most so many bytes.
+fn read(url: &Url, answer: Response<Body>, bytes_max: u64) -> Result<Got, SourceError> {
+    let too_large = || SourceError::TooLarge {
+        from: url.to_string(),
+        bytes_max,
+    };
+    let etag = answer.headers().get(header::ETAG);
+    let etag = etag
+        .and_then(|etag| etag.to_str().ok())
+        .filter(|etag| etag.len() <= ETAG_BYTES_MAX)
+        .map(str::to_owned);
+    let body = answer.into_body();
+    if body.content_length().is_some_and(|bytes| bytes > bytes_max) {
+        return Err(too_large());
     }
+    let mut bytes = Vec::new();
+    let mut reader = body.into_with_config().limit(u64::MAX).reader();
+    let read = reader.by_ref().take(bytes_max + 1).read_to_end(&mut bytes);
+    read.map_err(|error| network(url, &error.to_string()))?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(too_large());
+    }
+    Ok(Got::Bytes { bytes, etag })
 }
 
 /// Where a redirect leads.
@@ -390,6 +442,33 @@ mod tests {
         assert_eq!(component.etag.as_deref(), Some("\"one\""));
         let again = fetcher.fetch(&url, component.etag.as_deref()).unwrap();
         assert!(matches!(again, Fetched::Same));
+    }
+
+    #[test]
+    fn a_token_is_for_the_server_that_was_named() {
+        let echo =
+            |head: &str| with_length("200 OK", "", &head.matches("planted").count().to_string());
+        let other = server(echo);
+        let address = server(move |head| match head.split(' ').nth(1).unwrap() {
+            "/away" => with_length("302 Found", &format!("Location: http://{other}/\r\n"), ""),
+            "/here" => with_length("302 Found", "Location: /w\r\n", ""),
+            _ => echo(head),
+        });
+        let token = Secret::new("planted");
+        let asking = Asking {
+            etag: None,
+            token: Some(&token),
+            bytes_max: 100,
+        };
+        for (path, times) in [("/w", b"1"), ("/here", b"1"), ("/away", b"0")] {
+            let got = fetcher(true)
+                .get_bytes(&url(address, path), &asking)
+                .unwrap();
+            let Got::Bytes { bytes, .. } = got else {
+                panic!("nothing was known");
+            };
+            assert_eq!(bytes, times, "{path}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod error;
 mod fetch;
 mod history;
 mod notices;
+mod plugins;
 mod request;
 mod settings;
 mod shared;
@@ -19,7 +20,7 @@ mod store;
 mod views;
 mod watch;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -38,13 +39,19 @@ pub use self::error::{ControlError, DeployError, UnknownStage};
 use self::fetch::Fetcher;
 use self::history::{GONE_KEPT_FOR, Histories, added};
 use self::notices::Notices;
+use self::plugins::Plugins;
+pub use self::plugins::{
+    ArgsError, FoundPlugin, Location, OWN, Plugin, PluginError, PluginNotes, PluginPage,
+    PluginQuery, PluginRef, PluginSettings, PluginSummary, PluginVersions, PushedPlugin,
+    RepositorySettings, Trouble, version_of,
+};
 pub use self::request::{DeployRequest, Given, Replica, RouterRequest};
 pub use self::settings::DeploySettings;
 pub use self::shared::{MoveTarget, state_name};
 pub use self::sharing::Places;
 use self::sharing::Sharing;
 use self::slot::{Numbers, Slot};
-pub use self::source::{Source, SourceError};
+pub use self::source::{Source, SourceError, digest_of};
 pub use self::store::StoreError;
 use self::store::{Found, Record, Store};
 pub use self::views::{DeploymentShown, FlowShown, StageShown};
@@ -64,6 +71,7 @@ pub struct Deployments {
     loader: Loader,
     store: Store,
     fetcher: Fetcher,
+    plugins: Plugins,
     notices: Arc<Notices>,
     clock: Arc<dyn Clock>,
     /// For stages that say nothing about it.
@@ -102,6 +110,8 @@ impl Deployments {
         node: Option<Name>,
     ) -> Result<Arc<Self>, StoreError> {
         let store = Store::open(bus.clone(), data, node.as_ref()).await?;
+        let fetcher = Fetcher::new(settings.clone());
+        let plugins = Plugins::new(&settings.plugins, bus.clone(), &fetcher);
         let found = store.read().await?;
         let deployments = Arc::new_cyclic(|me| Self {
             me: me.clone(),
@@ -110,8 +120,9 @@ impl Deployments {
             bus,
             loader: Loader::new(host),
             store,
-            instance_limits: settings.instance_limits.clone(),
-            fetcher: Fetcher::new(settings),
+            instance_limits: settings.instance_limits,
+            fetcher,
+            plugins,
             notices: Arc::default(),
             clock,
             slots: Mutex::default(),
@@ -354,13 +365,32 @@ impl Deployments {
         }
     }
 
-    async fn sweep(&self) {
+    /// What is deployed here.
+    fn records(&self) -> Vec<Record> {
         let slots = self.slots.lock().clone();
-        let records: Vec<Record> = slots
-            .values()
+        let records = slots.values();
+        records
             .filter_map(|slot| slot.state.lock().record.clone())
-            .collect();
-        match self.store.sweep(&records).await {
+            .collect()
+    }
+
+    /// The digests of all components that must not go.
+    async fn used_digests(&self) -> Result<HashSet<String>, StoreError> {
+        let records = self.records();
+        let mut used: HashSet<String> = records.iter().flat_map(Record::digests).cloned().collect();
+        if self.sharing.is_none() {
+            // Otherwise they lie on the bus, too, and come from there when they are needed.
+            used.extend(self.plugins.index.digests().await?);
+        }
+        Ok(used)
+    }
+
+    async fn sweep(&self) {
+        let swept = match self.used_digests().await {
+            Ok(used) => self.store.sweep(used).await,
+            Err(error) => Err(error),
+        };
+        match swept {
             Ok(0) => {}
             Ok(removed) => tracing::debug!(removed, "components that nobody uses are removed"),
             Err(error) => tracing::warn!(%error, "unused components cannot be removed"),

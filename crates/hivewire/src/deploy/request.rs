@@ -7,7 +7,8 @@ use kernel::{Address, Grant, Name, StageAddress};
 use runtime::{
     Delivery, HandOverRule, Intake, KeyRule, RouterKind, StageKind, StageSpec, SupervisionRule,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::DeployError;
 use super::sharing::Places;
@@ -36,7 +37,8 @@ pub struct DeployRequest {
     pub delivery: Option<Delivery>,
     /// Where outputs lead.
     pub outputs: Option<BTreeMap<String, Vec<Address>>>,
-    /// What workers get at their start.
+    /// What workers get at their start: a text, or JSON.
+    #[serde(default, deserialize_with = "args")]
     pub args: Option<String>,
     /// What workers may do beyond their flow.
     pub grants: Option<Vec<Grant>>,
@@ -216,6 +218,15 @@ impl DeployRequest {
     }
 }
 
+/// A text as it is, and anything else as JSON.
+fn args<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Ok(match Value::deserialize(from)? {
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        json => Some(json.to_string()),
+    })
+}
+
 fn replace<T>(value: &mut T, by: Option<T>) {
     if let Some(by) = by {
         *value = by;
@@ -241,6 +252,8 @@ mod tests {
         let changed = spec(r#","workers":2,"delivery":"memory","outputs":{"o":["c/d"]}"#);
         assert_eq!((changed.workers, changed.delivery), (2, Delivery::Memory));
         assert_eq!(changed.outputs["o"], ["c/d".parse().unwrap()]);
+        assert_eq!(spec(r#","args":"a b""#).args, "a b");
+        assert_eq!(spec(r#","args":{"limit":3}"#).args, r#"{"limit":3}"#);
     }
 
     #[test]

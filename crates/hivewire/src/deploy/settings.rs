@@ -3,6 +3,8 @@
 use kernel::worker::InstanceLimits;
 use serde::{Deserialize, Serialize};
 
+use super::plugins::PluginSettings;
+
 /// How components are fetched and watched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -16,6 +18,9 @@ pub struct DeploySettings {
     /// `workers.limits` says is taken.
     #[serde(skip)]
     pub instance_limits: InstanceLimits,
+    /// How plug-ins are kept and found. What `plugins` says is taken.
+    #[serde(skip)]
+    pub plugins: PluginSettings,
     /// How long one fetch may take.
     pub fetch_seconds_max: u64,
     /// How often a URI is looked at.
@@ -28,6 +33,7 @@ impl Default for DeploySettings {
             allow_private_sources: false,
             component_bytes_max: 64 << 20,
             instance_limits: InstanceLimits::default(),
+            plugins: PluginSettings::default(),
             fetch_seconds_max: 60,
             watch_interval_ms: 5_000,
         }

@@ -85,7 +85,7 @@ impl Deployments {
             }
             alone.remove(&stage).await?;
         }
-        Ok(())
+        self.share_plugins().await
     }
 
     /// What sees to this node's part, if it is one among several.

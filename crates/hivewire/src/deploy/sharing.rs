@@ -11,6 +11,7 @@ use kernel::{Name, StageAddress};
 use runtime::{StageKind, StageSpec};
 use serde::{Deserialize, Serialize};
 
+use super::plugins::index::Index;
 use super::source::{Component, digest_of};
 use super::store::{Record, StoreError};
 
@@ -222,6 +223,12 @@ impl Sharing {
         Ok(())
     }
 
+    /// Whether some node has put a component there.
+    pub async fn has_component(&self, digest: &str) -> Result<bool, StoreError> {
+        let first = self.bus.document(&piece_name(digest, 0)?, TIMEOUT).await?;
+        Ok(first.body.is_some())
+    }
+
     /// Reads a component that some node has put there.
     pub async fn load_component(&self, digest: &str) -> Result<Component, StoreError> {
         let missing = || StoreError::NotShared {
@@ -251,14 +258,15 @@ impl Sharing {
         })
     }
 
-    /// Removes those of these components that no definition needs any more.
+    /// Removes those of these components that no definition and no plug-in needs any more.
     pub async fn forget_components(&self, digests: HashSet<String>) -> Result<(), StoreError> {
         if digests.is_empty() {
             return Ok(());
         }
         let records = self.definitions().await?;
-        let used: HashSet<&String> = records.iter().flat_map(Record::digests).collect();
-        for digest in digests.iter().filter(|digest| !used.contains(digest)) {
+        let mut used = Index::new(self.bus.clone()).digests().await?;
+        used.extend(records.iter().flat_map(Record::digests).cloned());
+        for digest in digests.iter().filter(|digest| !used.contains(*digest)) {
             let mut number = 0;
             loop {
                 let name = piece_name(digest, number)?;

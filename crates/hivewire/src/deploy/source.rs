@@ -1,4 +1,4 @@
-//! Where a component comes from: a file, an http or https URI, or an upload.
+//! Where a component comes from: a file, an http or https URI, a plug-in, or an upload.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -13,9 +13,12 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 use super::fetch::{self, Fetcher};
+use super::plugins::{PluginError, PluginRef};
 
 /// How an uploaded component shows where others show a path or URI.
 const UPLOAD: &str = "upload";
+/// How a plug-in is named where others name a path or URI.
+const PLUGIN_PREFIX: &str = "plugin:";
 const URI_BYTES_MAX: usize = 2_048;
 
 /// Where a component comes from.
@@ -26,6 +29,8 @@ pub enum Source {
     File(PathBuf),
     /// Something to be had over HTTP.
     Uri(Box<Url>),
+    /// A plug-in of a repository. A version of it does not change.
+    Plugin(PluginRef),
     /// Somebody sent the bytes. They cannot change by themselves.
     Upload,
 }
@@ -41,6 +46,9 @@ impl FromStr for Source {
         if text == UPLOAD {
             return Ok(Self::Upload);
         }
+        if let Some(reference) = text.strip_prefix(PLUGIN_PREFIX) {
+            return Ok(Self::Plugin(reference.parse().map_err(Box::new)?));
+        }
         if text.starts_with('/') {
             return Ok(Self::File(text.into()));
         }
@@ -48,7 +56,7 @@ impl FromStr for Source {
             return Err(bad("it is too long"));
         }
         let url = Url::parse(text)
-            .map_err(|_| bad("write an absolute path, or a URI that begins with http or https"))?;
+            .map_err(|_| bad("write an absolute path, a URI that begins with http or https, or plugin:ID@VERSION"))?;
         fetch::check(&url).map_err(bad)?;
         Ok(Self::Uri(Box::new(url)))
     }
@@ -67,6 +75,7 @@ impl fmt::Display for Source {
         match self {
             Self::File(path) => path.display().fmt(f),
             Self::Uri(url) => url.fmt(f),
+            Self::Plugin(reference) => write!(f, "{PLUGIN_PREFIX}{reference}"),
             Self::Upload => f.write_str(UPLOAD),
         }
     }
@@ -97,6 +106,9 @@ pub enum SourceError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// No plug-in can be called so.
+    #[error(transparent)]
+    Plugin(#[from] Box<PluginError>),
     /// The file cannot be read.
     #[error("the node cannot read {}: {source}", .path.display())]
     File {
@@ -233,7 +245,7 @@ pub fn stamp(path: &Path) -> Result<Stamp, SourceError> {
 }
 
 /// Reads a file whole. Blocks.
-fn read_file(path: &Path, bytes_max: u64) -> Result<Component, SourceError> {
+pub(super) fn read_file(path: &Path, bytes_max: u64) -> Result<Component, SourceError> {
     let too_large = || SourceError::TooLarge {
         from: path.display().to_string(),
         bytes_max,
@@ -298,6 +310,10 @@ pub fn read(source: &Source, fetcher: &Fetcher) -> Result<Component, SourceError
                 status: 304,
             }),
         },
+        Source::Plugin(reference) => Err(SourceError::Form {
+            text: reference.to_string(),
+            reason: "a plug-in is looked for in repositories",
+        }),
         Source::Upload => Err(SourceError::Form {
             text: UPLOAD.to_owned(),
             reason: "send the component, and name its digest",
@@ -311,7 +327,13 @@ mod tests {
 
     #[test]
     fn sources_are_paths_and_http_uris() {
-        for text in ["/a/b.wasm", "https://hive.example/w.wasm", "upload"] {
+        for text in [
+            "/a/b.wasm",
+            "https://hive.example/w.wasm",
+            "upload",
+            "plugin:shop/filter",
+            "plugin:filter@1.2.0",
+        ] {
             let source: Source = text.parse().unwrap();
             assert_eq!(source.to_string(), text);
         }
@@ -321,6 +343,8 @@ mod tests {
             "ftp://hive.example/w.wasm",
             "file:///etc/passwd",
             "http://",
+            "plugin:",
+            "plugin:filter@1",
             "https://alice:secret@hive.example/w.wasm",
         ] {
             let error = text.parse::<Source>().unwrap_err().to_string();

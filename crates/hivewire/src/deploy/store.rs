@@ -53,6 +53,16 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// What is known of a plug-in and not understood by this version.
+    #[error(
+        "what {document} says of a plug-in cannot be read here ({reason}): bring all nodes to the same version of Hivewire"
+    )]
+    Plugin {
+        /// The name of the document.
+        document: Name,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A component that no node has put into the store.
     #[error("the component {digest} is not in the store that the nodes share: deploy it again")]
     NotShared {
@@ -263,9 +273,8 @@ impl Store {
         Ok(loading.await??)
     }
 
-    /// Removes components that none of these records needs.
-    pub async fn sweep(&self, records: &[Record]) -> Result<usize, StoreError> {
-        let used: HashSet<String> = records.iter().flat_map(Record::digests).cloned().collect();
+    /// Removes components that are not used, given by their digests.
+    pub async fn sweep(&self, used: HashSet<String>) -> Result<usize, StoreError> {
         let components = self.components.clone();
         let sweeping = tokio::task::spawn_blocking(move || components.sweep(&used));
         Ok(sweeping.await??)

@@ -38,7 +38,7 @@ pub struct StageShown {
 /// Where the code of a stage came from.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeploymentShown {
-    /// A path, a URI, or `upload`.
+    /// A path, a URI, a plug-in, or `upload`.
     pub source: String,
     /// The same of its router, if that is one's own.
     pub router_source: Option<String>,

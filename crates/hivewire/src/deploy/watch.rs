@@ -55,7 +55,8 @@ pub(super) async fn follow(
     match source {
         Source::File(path) => follower.follow_file(path, notices).await,
         Source::Uri(url) => follower.follow_uri(*url).await,
-        Source::Upload => {}
+        // A version of a plug-in does not change, and what was sent cannot.
+        Source::Plugin(_) | Source::Upload => {}
     }
 }
 

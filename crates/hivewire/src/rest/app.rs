@@ -68,7 +68,7 @@ pub(crate) struct App {
     pub requests: RequestLog,
     /// Turns true when the node drains.
     pub stop: watch::Receiver<bool>,
-    pub bodies: Semaphore,
+    pub bodies: Arc<Semaphore>,
     pub running: OnceLock<Arc<Running>>,
 }
 
@@ -117,7 +117,7 @@ impl App {
             hosts,
             counters: HttpCounters::default(),
             stop,
-            bodies: Semaphore::new(BODIES_BYTES_MAX / BUDGET_UNIT_BYTES),
+            bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / BUDGET_UNIT_BYTES)),
             running: OnceLock::new(),
         }
     }

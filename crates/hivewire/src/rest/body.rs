@@ -6,6 +6,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::app::{App, BUDGET_UNIT_BYTES};
@@ -30,13 +31,7 @@ pub(super) async fn read(
     if length > bytes_max {
         return Err(too_large());
     }
-    let permits = length.div_ceil(BUDGET_UNIT_BYTES) as u32;
-    let budget = timeout(BUDGET_TIMEOUT, app.bodies.acquire_many(permits)).await;
-    let Ok(Ok(_permit)) = budget else {
-        return Err(Problem::not_ready(
-            "too many large requests at once: try again",
-        ));
-    };
+    let _permit = budget(app, length).await?;
     match timeout(READ_TIMEOUT, to_bytes(body, bytes_max)).await {
         Err(_) => Err(Problem::too_slow(format!(
             "the body took more than {READ_TIMEOUT:?}"
@@ -45,6 +40,18 @@ pub(super) async fn read(
         // Without a length in advance, the limit shows only while reading.
         Ok(Err(_)) if content_length(headers).is_none() => Err(too_large()),
         Ok(Err(error)) => Err(Problem::bad_request(format!("the body broke off: {error}"))),
+    }
+}
+
+/// Waits a little for room for so many bytes, which is given back when the permit is dropped.
+pub(super) async fn budget(app: &App, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
+    let permits = bytes.div_ceil(BUDGET_UNIT_BYTES) as u32;
+    let acquiring = app.bodies.clone().acquire_many_owned(permits);
+    match timeout(BUDGET_TIMEOUT, acquiring).await {
+        Ok(Ok(permit)) => Ok(permit),
+        _ => Err(Problem::not_ready(
+            "too many large requests at once: try again",
+        )),
     }
 }
 

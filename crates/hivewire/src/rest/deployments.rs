@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::app::{App, Node};
 use super::body;
 use super::problem::Problem;
-use crate::deploy::{ComponentsError, DeployError, DeployRequest, StoreError};
+use crate::deploy::{ComponentsError, DeployError, DeployRequest, PluginError, StoreError};
 
 /// Arguments may be long, but they are no place for data.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -52,6 +52,7 @@ impl From<DeployError> for Problem {
         let (check, detail) = (error.check(), error.to_string());
         match error {
             DeployError::Request(_) => Self::bad_request(detail),
+            DeployError::Plugin(PluginError::Store(_)) => Self::not_ready(detail),
             DeployError::Stage(runtime::DeployError::Stopping | runtime::DeployError::Bus(_)) => {
                 Self::not_ready(detail)
             }
@@ -59,10 +60,12 @@ impl From<DeployError> for Problem {
                 ComponentsError::Missing { .. } | ComponentsError::Digest { .. },
             ))
             | DeployError::Source(_)
+            | DeployError::Plugin(_)
             | DeployError::Component(_)
             | DeployError::Router(_)
             | DeployError::Stage(_) => Self::not_deployed(check, detail),
             DeployError::Taken { .. } => Self::not_deployed(check, detail),
+            DeployError::Args(error) => Self::not_deployed(check, detail).at(error.pointer),
             DeployError::Store(StoreError::Changed { .. }) => Self::conflict(detail),
             DeployError::Store(_) | DeployError::Late { .. } => Self::not_ready(detail),
             DeployError::Broken(_) => Self::internal(detail),

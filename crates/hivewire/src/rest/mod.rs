@@ -14,6 +14,7 @@ mod metrics;
 mod node;
 mod nodes;
 mod page;
+mod plugins;
 mod problem;
 mod queues;
 mod registry;
@@ -83,6 +84,13 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/dead/replay", "sends dead letters back to where they came from", || post(dead::replay)),
     route("POST", "/api/v1/dead/purge", "removes dead letters", || post(dead::purge)),
     route("PUT", "/api/v1/components", "uploads a component and gives its digest", || put(deployments::upload)),
+    route("GET", "/api/v1/plugins", "the plug-ins of all repositories, page by page", || get(plugins::list)),
+    route("POST", "/api/v1/plugins", "takes in a plug-in; the component says what it is", || post(plugins::push)),
+    route("GET", "/api/v1/plugins/{id}", "all versions of a plug-in", || get(plugins::versions)),
+    route("GET", "/api/v1/plugins/{id}/{version}", "the descriptor of a plug-in", || get(plugins::show)),
+    route("PUT", "/api/v1/plugins/{id}/{version}", "takes in a plug-in under this id and version", || put(plugins::put)),
+    route("DELETE", "/api/v1/plugins/{id}/{version}", "removes a plug-in that no stage uses", || delete(plugins::remove)),
+    route("GET", "/api/v1/plugins/{id}/{version}/component", "the component of a plug-in", || get(plugins::component)),
     route("POST", "/api/v1/deployments", "deploys a component as a stage, or replaces the code of one", || post(deployments::deploy)),
     route("GET", "/api/v1/flows", "all flows with their stages", || get(flows::list)),
     route("GET", "/api/v1/flows/{flow}", "one flow", || get(flows::show)),

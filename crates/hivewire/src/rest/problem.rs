@@ -22,6 +22,9 @@ pub(crate) struct Problem {
     /// Which check refused a deployment.
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<&'static str>,
+    /// Where in the arguments of a deployment the mistake is, as a JSON pointer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointer: Option<Box<str>>,
 }
 
 impl Problem {
@@ -33,6 +36,7 @@ impl Problem {
             detail: detail.into(),
             accepted: None,
             check: None,
+            pointer: None,
         }
     }
 
@@ -141,6 +145,24 @@ impl Problem {
             check: Some(check),
             ..problem
         }
+    }
+
+    /// The arguments of a deployment are wrong there.
+    pub fn at(mut self, pointer: String) -> Self {
+        self.pointer = Some(pointer.into());
+        self
+    }
+
+    /// A component cannot be a plug-in.
+    pub fn unfit(detail: impl Into<String>) -> Self {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Self::new(status, "unfit", "Not a plug-in", detail)
+    }
+
+    /// Another repository does not serve.
+    pub fn bad_repository(detail: impl Into<String>) -> Self {
+        let status = StatusCode::BAD_GATEWAY;
+        Self::new(status, "repository", "A repository does not serve", detail)
     }
 
     pub fn internal(detail: impl Into<String>) -> Self {
