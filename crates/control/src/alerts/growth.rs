@@ -7,7 +7,8 @@ use kernel::Timestamp;
 
 /// How many counters are followed; further ones are not looked at.
 const COUNTERS_MAX: usize = 10_000;
-/// How many parts a time is cut into: so many values of each counter are kept, and one more.
+/// How many parts a time is cut into: so many values of each counter are kept, and
+/// a few more.
 const PARTS: u32 = 30;
 
 /// Counters by name, and what they were.
@@ -69,10 +70,15 @@ impl Window {
             values.pop_front();
         }
         let before = values.front().map_or(value, |(_, before)| *before);
-        let is_next_part = |(at, _): &(Timestamp, u64)| now.since(*at) >= within / PARTS;
-        if values.back().is_none_or(is_next_part) {
-            values.push_back((now, value));
+        // The latest is always kept; of those before it, one for each part.
+        let is_same_part = |before: usize| {
+            let (last, before) = (values[before + 1].0, values[before].0);
+            last.since(before) < within / PARTS
+        };
+        if values.len().checked_sub(2).is_some_and(is_same_part) {
+            values.pop_back();
         }
+        values.push_back((now, value));
         value - before
     }
 }
@@ -115,7 +121,7 @@ mod tests {
         let mut growths = Growths::default();
         for seconds in 0..10_000 {
             grown(&mut growths, seconds, seconds);
-            assert!(growths.counters["a"].values.len() <= PARTS as usize + 2);
+            assert!(growths.counters["a"].values.len() <= PARTS as usize + 3);
         }
         let names: Vec<String> = (0..2 * COUNTERS_MAX).map(|n| n.to_string()).collect();
         let counters = names.iter().map(|name| (name.as_str(), 1));
