@@ -51,6 +51,7 @@ async fn busy(rig: &Rig, idle_ms_max: u64) -> (Arc<Runtime>, Arc<Semaphore>) {
         })
     };
     node.deploy(spec, code).await.unwrap();
+    until("it reads its queue", || async { subscribers(rig) == 1 }).await;
     let address: Address = "a/patient".parse().unwrap();
     for _ in 0..2 {
         node.send(&address, Message::new("x")).await.unwrap();
