@@ -31,8 +31,13 @@ impl Worker for Patient {
     }
 }
 
-/// A node whose only worker is busy with one message and has one more, both from within the process;
-/// and what lets the worker go on.
+/// How many messages one worker may have waiting, besides the one in hand.
+const WAITING_MAX: u32 = 2;
+/// What keeps it busy.
+const LOCAL: u32 = WAITING_MAX + 1;
+
+/// A node whose only worker is busy with one message and has no room for more, all of them from within
+/// the process; and what lets the worker go on.
 async fn busy(rig: &Rig, idle_ms_max: u64) -> (Arc<Runtime>, Arc<Semaphore>) {
     let settings = Settings {
         subscription_idle_ms_max: idle_ms_max,
@@ -41,7 +46,7 @@ async fn busy(rig: &Rig, idle_ms_max: u64) -> (Arc<Runtime>, Arc<Semaphore>) {
     let node = Runtime::start(rig.bus.clone(), settings, Arc::new(SystemClock));
     let (begun, may) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let mut spec: StageSpec = spec("a/patient").delivery(Delivery::Memory);
-    spec.intake.mailbox_messages_max = 2;
+    spec.intake.mailbox_messages_max = WAITING_MAX;
     spec.intake.batch_messages_max = 1;
     let code: Arc<dyn Code> = {
         let (begun, may) = (begun.clone(), may.clone());
@@ -53,7 +58,7 @@ async fn busy(rig: &Rig, idle_ms_max: u64) -> (Arc<Runtime>, Arc<Semaphore>) {
     node.deploy(spec, code).await.unwrap();
     until("it reads its queue", || async { subscribers(rig) == 1 }).await;
     let address: Address = "a/patient".parse().unwrap();
-    for _ in 0..2 {
+    for _ in 0..LOCAL {
         node.send(&address, Message::new("x")).await.unwrap();
     }
     begun.acquire().await.unwrap().forget();
@@ -95,7 +100,8 @@ async fn nobody_subscribes_for_workers_without_room_until_one_has_some() {
     rig.take("a.patient", 3).await;
     may.add_permits(100);
     publish(&rig, 5).await;
-    until("it reads its queue again", || async { turns(&node) == 7 }).await;
+    let all = u64::from(LOCAL) + 5;
+    until("it reads its queue again", || async { turns(&node) == all }).await;
 }
 
 /// The control: one that stays subscribed keeps what was sent ahead to it from others.
@@ -112,5 +118,6 @@ async fn a_subscription_that_never_ends_keeps_messages_from_others() {
     assert_eq!(subscribers(&rig), 2);
     drop(other);
     may.add_permits(100);
-    until("it has done all", || async { turns(&node) == 5 }).await;
+    let all = u64::from(LOCAL) + 3;
+    until("it has done all", || async { turns(&node) == all }).await;
 }
