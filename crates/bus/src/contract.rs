@@ -1,6 +1,8 @@
 //! The contract itself. It depends on no engine.
 
 use std::any::Any;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -37,6 +39,21 @@ impl Default for QueueSettings {
     }
 }
 
+/// Messages on their way to the engine.
+pub struct Begun {
+    /// The connection that they take.
+    pub(crate) connection: Arc<dyn Any + Send + Sync>,
+    pub(crate) outcome: Pin<Box<dyn Future<Output = Result<(), Vec<Message>>> + Send>>,
+}
+
+impl Begun {
+    /// Waits for the engine's promise for all of them. Without it, gives those that were not taken or
+    /// are in doubt; they may be published again.
+    pub async fn outcome(self) -> Result<(), Vec<Message>> {
+        self.outcome.await
+    }
+}
+
 /// Carries messages between workers. Every call ends within its timeout.
 ///
 /// Delivery is at least once. What is delivered again is marked as such, or carries the
@@ -65,6 +82,19 @@ pub trait Bus: Send + Sync {
         timeout: Duration,
     ) -> Result<AckLevel, BusError>;
 
+    /// Begins to publish messages to one destination and returns at once, so that more can be begun
+    /// before the engine has given its promise. What is begun `behind` something arrives behind it:
+    /// both go over the same connection, and nothing is repeated by itself. The messages come back if
+    /// that is not possible at the moment, or never with this engine.
+    fn begin_publish(
+        &self,
+        _to: &Destination,
+        messages: Vec<Message>,
+        _behind: Option<&Begun>,
+    ) -> Result<Begun, Vec<Message>> {
+        Err(messages)
+    }
+
     /// Subscribes to a queue, of which each message reaches one subscriber, or to a topic, of
     /// which each reaches all. At most `credit_messages` are unacknowledged at a time. What is
     /// published to a topic after this returned arrives.
@@ -91,6 +121,12 @@ pub trait Bus: Send + Sync {
     async fn submit(&self, commit: &Commit<'_>, timeout: Duration) -> Result<Submitted, BusError> {
         let level = self.commit(commit, timeout).await?;
         Ok(Submitted::Done(level))
+    }
+
+    /// Whether [`Bus::submit`] waits for an answer from elsewhere. Then it is worth it to submit
+    /// commits of different buckets side by side.
+    fn submit_waits(&self) -> bool {
+        true
     }
 
     /// Makes the caller the owner of a bucket and gives it the new epoch. Commits of older

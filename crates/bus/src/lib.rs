@@ -49,7 +49,7 @@ mod tls;
 
 pub use capabilities::{AckLevel, Capabilities, Given};
 pub use commit::{Commit, Consumed, Owner, StateWrite, Submitted};
-pub use contract::{Bus, QueueSettings, Subscription};
+pub use contract::{Begun, Bus, QueueSettings, Subscription};
 pub use delivery::{Delivery, MESSAGE_ID, Receipt, Reject, Tag};
 pub use document::{Document, Put};
 pub use error::BusError;

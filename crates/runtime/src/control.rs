@@ -38,6 +38,8 @@ pub(crate) enum Control {
     Resume,
     /// What was committed is in doubt: read it again.
     Reload,
+    /// A commit of this bucket was refused: see to its messages.
+    Settle { bucket: u32 },
     /// End for good, and leave no state behind.
     End(Done<()>),
     /// End: save the state, or run the worker's own `stop` if it is for good.

@@ -216,6 +216,10 @@ impl Bus for EmbeddedBus {
         })))
     }
 
+    fn submit_waits(&self) -> bool {
+        false
+    }
+
     async fn raise_epoch(&self, bucket: &Name, timeout: Duration) -> Result<u64, BusError> {
         let deadline = Deadline::after(timeout);
         let raised = loop {

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::{Shared, outgoing};
 use crate::commit::StateWrite;
-use crate::contract::Subscription;
+use crate::contract::{Begun, Subscription};
 use crate::deadline::Deadline;
 use crate::delivery::{MESSAGE_ID, Receipt};
 use crate::error::BusError;
@@ -242,10 +242,23 @@ impl Lane {
         })
     }
 
-    /// What waits, as far as it is to be done together. If nothing does, the lane no longer runs.
-    fn take(&self) -> Vec<Job> {
+    /// These are published: acknowledges their input.
+    async fn settle(&self, jobs: Vec<Job>) {
+        for job in jobs {
+            self.published.fetch_max(job.number, Ordering::AcqRel);
+            for settled in &job.settled {
+                acknowledge(settled).await;
+            }
+            // Nobody may be waiting.
+            let _ = job.done.send(());
+        }
+    }
+
+    /// What waits, as far as it is to be done together. If nothing does, and nothing else is to be
+    /// done, the lane no longer runs.
+    fn take(&self, is_busy: bool) -> Vec<Job> {
         let mut jobs = self.jobs.lock();
-        jobs.running = !jobs.waiting.is_empty();
+        jobs.running = is_busy || !jobs.waiting.is_empty();
         let mut messages = 0;
         let together = jobs.waiting.iter().take_while(|job| {
             let is_first = messages == 0;
@@ -296,26 +309,99 @@ fn with_id(message: &Message, id: &MessageId) -> Result<Message, BusError> {
     Ok(message.clone().with_headers(headers))
 }
 
-/// Publishes, acknowledges and marks until nothing waits any more.
+/// Commits whose outbox is on its way to the engine.
+struct Flight {
+    to: Destination,
+    jobs: Vec<Job>,
+    begun: Begun,
+}
+
+/// Publishes, acknowledges and marks until nothing waits any more. Where the engine lets it, the next
+/// commits are published while the promise for those before them is waited for.
 pub(super) async fn run(lane: Arc<Lane>, shared: Arc<Shared>) {
+    let mut ahead: Option<Flight> = None;
     loop {
-        let mut jobs = lane.take();
-        if jobs.is_empty() {
-            return;
-        }
-        let entries = jobs.iter_mut().flat_map(|job| job.entries.drain(..));
-        let entries = entries.collect();
-        outgoing::publish(&shared, entries).await;
-        for job in jobs {
-            lane.published.fetch_max(job.number, Ordering::AcqRel);
-            for settled in &job.settled {
-                acknowledge(settled).await;
+        let jobs = lane.take(ahead.is_some());
+        match (jobs.is_empty(), ahead.take()) {
+            (true, None) => return,
+            (true, Some(before)) => {
+                land(&lane, &shared, before, None).await;
             }
-            // Nobody may be waiting.
-            let _ = job.done.send(());
+            (false, before) => match begin(&shared, jobs, before.as_ref()) {
+                Ok(flight) => {
+                    ahead = match before {
+                        Some(before) => land(&lane, &shared, before, Some(flight)).await,
+                        None => Some(flight),
+                    };
+                    continue;
+                }
+                Err(mut jobs) => {
+                    if let Some(before) = before {
+                        land(&lane, &shared, before, None).await;
+                    }
+                    let entries = jobs.iter_mut().flat_map(|job| job.entries.drain(..));
+                    let entries = entries.collect();
+                    outgoing::publish(&shared, entries).await;
+                    lane.settle(jobs).await;
+                }
+            },
         }
         lane.mark(&shared).await;
     }
+}
+
+/// Begins to publish what these commits send, if all of it goes to one destination.
+fn begin(shared: &Shared, mut jobs: Vec<Job>, behind: Option<&Flight>) -> Result<Flight, Vec<Job>> {
+    let mut entries = jobs.iter().flat_map(|job| &job.entries);
+    let to = match entries.next() {
+        Some(first) if entries.all(|entry| entry.to == first.to) => first.to.clone(),
+        _ => return Err(jobs),
+    };
+    let sizes: Vec<usize> = jobs.iter().map(|job| job.entries.len()).collect();
+    let entries = jobs.iter_mut().flat_map(|job| job.entries.drain(..));
+    let messages = entries.map(|entry| entry.message).collect();
+    let behind = behind.map(|flight| &flight.begun);
+    match shared.engine.begin_publish(&to, messages, behind) {
+        Ok(begun) => Ok(Flight { to, jobs, begun }),
+        Err(messages) => {
+            let mut messages = messages.into_iter();
+            for (job, size) in jobs.iter_mut().zip(sizes) {
+                let own = messages.by_ref().take(size).map(|message| OutboxEntry {
+                    to: to.clone(),
+                    message,
+                });
+                job.entries.extend(own);
+            }
+            Err(jobs)
+        }
+    }
+}
+
+/// Waits until a flight is over, and sees to what it did not bring there before anything else of the
+/// same destination is repeated. Gives the one behind it, if that goes on.
+async fn land(
+    lane: &Lane,
+    shared: &Shared,
+    flight: Flight,
+    behind: Option<Flight>,
+) -> Option<Flight> {
+    let Flight { to, jobs, begun } = flight;
+    let Err(rest) = begun.outcome().await else {
+        lane.settle(jobs).await;
+        return behind;
+    };
+    let behind = match behind {
+        Some(Flight { to, jobs, begun }) => {
+            let rest = begun.outcome().await.err().unwrap_or_default();
+            Some((to, jobs, rest))
+        }
+        None => None,
+    };
+    for (to, jobs, rest) in [Some((to, jobs, rest)), behind].into_iter().flatten() {
+        outgoing::publish_to(shared, &to, rest).await;
+        lane.settle(jobs).await;
+    }
+    None
 }
 
 async fn acknowledge(settled: &Settled) {
@@ -402,7 +488,12 @@ mod tests {
                 _room: room.unwrap(),
             });
         }
-        let round = || lane.take().iter().map(|job| job.number).collect::<Vec<_>>();
+        let round = || {
+            lane.take(false)
+                .iter()
+                .map(|job| job.number)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(round(), [0, 1, 2, 3]);
         assert_eq!(round(), [4]);
         assert_eq!(round(), [5]);

@@ -61,7 +61,7 @@ fn expect_done(outcome: Option<Result<(), JoinError>>) {
     }
 }
 
-async fn publish_to(shared: &Shared, to: &Destination, mut messages: Vec<Message>) {
+pub(super) async fn publish_to(shared: &Shared, to: &Destination, mut messages: Vec<Message>) {
     if publish_until_taken(shared, to, &mut messages).await.is_ok() {
         return;
     }

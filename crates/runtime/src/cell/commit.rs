@@ -12,11 +12,13 @@ use kernel::worker::{
 };
 use kernel::{Destination, Headers, Message, Timestamp};
 
+use super::Cell;
 use super::run::{ASK_PREFIX, Run};
 use crate::alarm_clock::What;
 use crate::mailbox::{Pulled, Source};
 use crate::outgoing::{Local, LocalTarget, Route, answer_of};
 use crate::scope::{Scope, keys};
+use crate::stage::Stage;
 use crate::turn_threads;
 
 /// How long to wait before a commit that found no room is tried again.
@@ -24,10 +26,10 @@ const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// What a commit does, sorted by who does it.
 #[derive(Default)]
-struct Plan {
-    writes: Vec<StateWrite>,
-    sends: Vec<(Destination, Message)>,
-    local: Vec<Local>,
+pub(super) struct Plan {
+    pub writes: Vec<StateWrite>,
+    pub sends: Vec<(Destination, Message)>,
+    pub local: Vec<Local>,
     alarms: Vec<AlarmChange>,
     children: Vec<ChildChange>,
     ends: bool,
@@ -103,7 +105,7 @@ impl Run {
             && self.desk.incomings.iter().all(|i| i.kind == Kind::Message)
     }
 
-    fn plan(&self, scope: &Scope, effects: Effects) -> Result<Plan, Failure> {
+    pub fn plan(&self, scope: &Scope, effects: Effects) -> Result<Plan, Failure> {
         let mut plan = Plan {
             ends: effects.ends,
             ..Plan::default()
@@ -242,7 +244,7 @@ impl Run {
         self.desk.incomings.clear();
         self.desk.sources.clear();
         self.desk.discarded.clear();
-        self.apply(scope, &mut plan);
+        apply(&self.cell, scope, &mut plan);
         self.release(submitted, plan.local).await;
         if let Some(began) = began {
             self.desk.waited += began.elapsed();
@@ -254,34 +256,32 @@ impl Run {
     async fn submit(&mut self, scope: &Scope, plan: &mut Plan) -> Result<Submitted, Failure> {
         let stage = self.cell.stage.clone();
         let timeout = Duration::from_millis(stage.runtime.settings.commit_timeout_ms);
-        // Where several nodes share a stage, nothing is done by one that no longer owns its part.
-        let owner = match plan.writes.is_empty() && !stage.is_shared() {
-            true => None,
-            false => Some(self.own(scope, timeout).await?),
-        };
-        let mut commit = Commit {
-            owner,
-            consumed: Vec::new(),
+        let commit = Commit {
+            owner: self.owner_of(scope, plan).await?,
+            consumed: consumed(&self.desk.sources, &self.desk.discarded),
             writes: std::mem::take(&mut plan.writes),
             sends: std::mem::take(&mut plan.sends),
         };
-        commit.consumed = consumed(&self.desk.sources, &self.desk.discarded);
-        loop {
-            match stage.runtime.bus.submit(&commit, timeout).await {
-                Ok(submitted) => return Ok(submitted),
-                Err(error @ (BusError::Timeout { .. } | BusError::Full { .. })) => {
-                    stage.note_blocked(&error);
-                    tokio::time::sleep(RETRY_AFTER).await;
-                    if stage.is_stopping() {
-                        return Err(Failure::of(FailureKind::Host, error.to_string()));
-                    }
-                }
-                Err(error) => {
-                    drop(commit);
-                    return Err(self.not_committed(scope, &error));
-                }
-            }
+        let error = match submit(&stage, &commit, timeout).await {
+            Ok(submitted) => return Ok(submitted),
+            Err(error) => error,
+        };
+        drop(commit);
+        match is_passing(&error) {
+            true => Err(Failure::of(FailureKind::Host, error.to_string())),
+            false => Err(self.not_committed(scope, &error)),
         }
+    }
+
+    /// Who commits. Where several nodes share a stage, nothing is done by one that no longer owns its
+    /// part; otherwise only state needs an owner.
+    pub async fn owner_of(&mut self, scope: &Scope, plan: &Plan) -> Result<Option<Owner>, Failure> {
+        if plan.writes.is_empty() && !self.cell.stage.is_shared() {
+            return Ok(None);
+        }
+        let timeout = self.cell.stage.runtime.settings.commit_timeout_ms;
+        let owner = self.own(scope, Duration::from_millis(timeout)).await?;
+        Ok(Some(owner))
     }
 
     /// What a refused commit means for the worker.
@@ -330,28 +330,6 @@ impl Run {
         Ok(Owner { bucket, epoch })
     }
 
-    /// What follows from the commit in this process.
-    fn apply(&mut self, scope: &Scope, plan: &mut Plan) {
-        let stage = &self.cell.stage;
-        for change in plan.alarms.drain(..) {
-            match change.set {
-                Some((at, body)) => stage
-                    .runtime
-                    .alarms
-                    .set(stage, scope, change.what, at, body),
-                None => {
-                    stage.runtime.alarms.cancel(stage, scope, &change.what);
-                }
-            }
-        }
-        for change in plan.children.drain(..) {
-            stage.change_child(&self.cell, change);
-        }
-        if plan.ends {
-            stage.end(&self.cell);
-        }
-    }
-
     /// Lets go what stays in this process, as soon as the commit is permanent and in order.
     async fn release(&mut self, submitted: Submitted, local: Vec<Local>) {
         let earlier = self
@@ -384,6 +362,53 @@ impl Run {
     }
 }
 
+/// Submits until the engine takes it, says that it never will, or the stage stops.
+pub(super) async fn submit(
+    stage: &Arc<Stage>,
+    commit: &Commit<'_>,
+    timeout: Duration,
+) -> Result<Submitted, BusError> {
+    loop {
+        match stage.runtime.bus.submit(commit, timeout).await {
+            Err(error) if is_passing(&error) => {
+                stage.note_blocked(&error);
+                tokio::time::sleep(RETRY_AFTER).await;
+                if stage.is_stopping() {
+                    return Err(error);
+                }
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Whether nothing happened, and the same commit may succeed a little later.
+fn is_passing(error: &BusError) -> bool {
+    matches!(error, BusError::Timeout { .. } | BusError::Full { .. })
+}
+
+/// What follows from a commit in this process.
+pub(super) fn apply(cell: &Arc<Cell>, scope: &Scope, plan: &mut Plan) {
+    let stage = &cell.stage;
+    for change in plan.alarms.drain(..) {
+        match change.set {
+            Some((at, body)) => stage
+                .runtime
+                .alarms
+                .set(stage, scope, change.what, at, body),
+            None => {
+                stage.runtime.alarms.cancel(stage, scope, &change.what);
+            }
+        }
+    }
+    for change in plan.children.drain(..) {
+        stage.change_child(cell, change);
+    }
+    if plan.ends {
+        stage.end(cell);
+    }
+}
+
 fn plan_child(change: &ChildChange, plan: &mut Plan) {
     plan.writes.push(match change {
         ChildChange::Spawn { name, args } => write(keys::child(name), Some(args.clone())),
@@ -407,7 +432,10 @@ fn alarm_value(at: Timestamp, body: &[u8]) -> Bytes {
 }
 
 /// What is consumed, subscription by subscription.
-fn consumed<'a>(sources: &'a [Option<Source>], discarded: &'a [Source]) -> Vec<Consumed<'a>> {
+pub(super) fn consumed<'a>(
+    sources: &'a [Option<Source>],
+    discarded: &'a [Source],
+) -> Vec<Consumed<'a>> {
     let mut parts: Vec<(&Arc<Pulled>, Consumed<'a>)> = Vec::new();
     for source in discarded.iter().chain(sources.iter().flatten()) {
         let same =

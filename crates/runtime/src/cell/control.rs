@@ -20,6 +20,9 @@ const CLEAR_PAIRS: usize = 1_000;
 
 impl Run {
     pub async fn control(&mut self, control: Control) {
+        if needs_quiet(&control) {
+            self.settle_all().await;
+        }
         match control {
             Control::Start(done) => {
                 let started = self.start().await;
@@ -59,6 +62,9 @@ impl Run {
                     extras.epochs.clear();
                 }
             }
+            Control::Settle { bucket } => {
+                self.settle(bucket).await;
+            }
             Control::End(done) => {
                 let ended = self.end().await;
                 let _ = done.send(ended);
@@ -90,6 +96,7 @@ impl Run {
 
     /// Answers once nothing of the bucket waits any more.
     async fn leave(&mut self, bucket: u32, done: Done<()>) {
+        self.settle(bucket).await;
         let waits = {
             let mailbox = self.cell.mailbox.lock();
             mailbox.has_bucket(bucket) && !mailbox.held
@@ -191,7 +198,11 @@ impl Run {
         if extras.completions.as_ref().is_some_and(|c| c.is_empty()) {
             extras.completions = None;
         }
-        if extras.singles == 0 && extras.completions.is_none() && extras.epochs.is_empty() {
+        if extras.singles == 0
+            && extras.completions.is_none()
+            && extras.epochs.is_empty()
+            && extras.underway.is_empty()
+        {
             self.body.extras = None;
         }
     }
@@ -263,4 +274,12 @@ impl Run {
             .map(|_| ())
             .map_err(|error| Failure::of(FailureKind::Host, error.to_string()))
     }
+}
+
+/// Whether no commit may be under way when this is done.
+fn needs_quiet(control: &Control) -> bool {
+    !matches!(
+        control,
+        Control::Leave { .. } | Control::Resume | Control::Reload | Control::Settle { .. }
+    )
 }

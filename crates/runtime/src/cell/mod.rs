@@ -10,6 +10,7 @@ mod failing;
 mod host;
 mod instance;
 mod run;
+mod underway;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};

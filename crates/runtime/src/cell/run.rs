@@ -11,6 +11,7 @@ use kernel::Message;
 use kernel::worker::{Effects, Failure, Incoming, Kind, Ticket, Turn, Worker};
 
 use super::completions::Completions;
+use super::underway::Underway;
 use super::{Cell, host};
 use crate::alarm_clock::What;
 use crate::control::{Control, Done};
@@ -44,6 +45,8 @@ pub(super) struct Extras {
     pub failing: bool,
     /// Commits that are not permanent yet.
     pub completions: Option<Arc<Completions>>,
+    /// Commits that are not answered yet, by the bucket.
+    pub underway: HashMap<u32, Arc<Underway>>,
 }
 
 /// A new version that has to prove itself, and what is needed to go back.
@@ -263,6 +266,11 @@ impl Run {
         self.desk.waited = Duration::ZERO;
         self.desk.batch.sort_by_bucket();
         while let Some(bucket) = self.desk.batch.first_bucket() {
+            // What few turns need would make every activation larger.
+            if self.has_underway(bucket) && !Box::pin(self.settle(bucket)).await {
+                self.leave_rest();
+                return Instant::now();
+            }
             self.accept_bucket(bucket);
             let scope = self.cell.scope(bucket);
             if !self.group(&scope).await {
@@ -364,7 +372,14 @@ impl Run {
             Ok(()) => {}
             Err(failure) => return Box::pin(self.recover(scope, failure)).await,
         }
-        match self.commit(scope).await {
+        let committed = match self.leaves_commit(scope) {
+            Some(bucket) => match Box::pin(self.leave_commit(scope, bucket)).await {
+                Ok(()) => return true,
+                Err(failure) => Err(failure),
+            },
+            None => self.commit(scope).await,
+        };
+        match committed {
             Ok(()) => {
                 self.succeeded(messages).await;
                 true

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bus::{Commit, Consumed, Delivery as BusDelivery, QueueSettings, Reject};
@@ -33,6 +34,8 @@ const OWN_QUEUES_MAX: u32 = 64;
 #[derive(Default)]
 pub(crate) struct Intakes {
     pulling: Mutex<Pulling>,
+    /// Somebody is about to pull anew.
+    resubscribes: AtomicBool,
 }
 
 #[derive(Default)]
@@ -189,11 +192,17 @@ impl Stage {
         }
     }
 
-    /// Pulls anew, so that messages in doubt come again.
+    /// Pulls anew, so that messages in doubt come again. However many ask for it at the same time, it
+    /// happens once.
     pub fn resubscribe(self: &Arc<Self>) {
+        if self.intakes.resubscribes.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let stage = self.clone();
         self.runtime.tokio.spawn(async move {
             let _changing = stage.changing.lock().await;
+            // Whoever asks from now on may mean a subscription that begins below.
+            stage.intakes.resubscribes.store(false, Ordering::Release);
             if !stage.is_stopping() {
                 stage.stop_intakes().await;
                 stage.start_intakes();

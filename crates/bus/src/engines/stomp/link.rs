@@ -44,6 +44,14 @@ impl Link {
         })
     }
 
+    /// The connection, if there is one.
+    pub fn connected_now(&self) -> Option<Arc<Session>> {
+        match &*self.state.borrow() {
+            State::Up(session) if !session.is_over() => Some(session.clone()),
+            _ => None,
+        }
+    }
+
     /// Why there is no connection, if there is none.
     pub fn trouble(&self) -> Option<String> {
         match &*self.state.borrow() {

@@ -49,13 +49,15 @@ use self::publisher::Publisher;
 use self::subscription::{Connections, StompSubscription, Wanted};
 use crate::capabilities::{AckLevel, Capabilities, Given};
 use crate::commit::Commit;
-use crate::contract::{Bus, QueueSettings, Subscription};
+use crate::contract::{Begun, Bus, QueueSettings, Subscription};
 use crate::deadline::Deadline;
 use crate::document::{Document, Put};
 use crate::engines::declared::Declared;
 use crate::error::BusError;
 
 const ENGINE: &str = "stomp";
+/// How long the promise for what was begun may take.
+const BEGUN_TIMEOUT: Duration = Duration::from_secs(10);
 const NEEDS_STORE: &str = "it needs the shared store; without one, use the embedded engine";
 
 /// How to reach the server.
@@ -230,6 +232,16 @@ impl Bus for StompBus {
     ) -> Result<AckLevel, BusError> {
         let deadline = Deadline::after(timeout);
         self.publisher.publish(to, batch, deadline).await
+    }
+
+    fn begin_publish(
+        &self,
+        to: &Destination,
+        messages: Vec<Message>,
+        behind: Option<&Begun>,
+    ) -> Result<Begun, Vec<Message>> {
+        let deadline = Deadline::after(BEGUN_TIMEOUT);
+        self.publisher.begin(to, messages, behind, deadline)
     }
 
     async fn subscribe(

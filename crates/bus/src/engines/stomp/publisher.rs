@@ -16,6 +16,7 @@ use super::link::Link;
 use super::receipts::Outcome;
 use super::session::{Over, Session};
 use crate::capabilities::AckLevel;
+use crate::contract::Begun;
 use crate::deadline::Deadline;
 use crate::delivery::MESSAGE_ID;
 use crate::engines::declared::Declared;
@@ -54,7 +55,7 @@ pub(super) struct Publisher {
     next_id: AtomicU64,
     /// Held by many that publish, or by one alone while it has to be found out whom the server
     /// complains about.
-    together: RwLock<()>,
+    together: Arc<RwLock<()>>,
     one_by_one_until: Mutex<Option<Instant>>,
 }
 
@@ -65,7 +66,7 @@ impl Publisher {
             declared,
             id_start: format!("{:032x}", fastrand::u128(..)),
             next_id: AtomicU64::new(0),
-            together: RwLock::default(),
+            together: Arc::default(),
             one_by_one_until: Mutex::default(),
         }
     }
@@ -120,6 +121,64 @@ impl Publisher {
         }
         self.send_all(to, &mut [outgoing], deadline).await?;
         Ok(())
+    }
+
+    /// Publishes a batch once, on the connection of the moment, if it can go out at once and over the
+    /// same connection as what is in front of it.
+    pub fn begin(
+        self: &Arc<Self>,
+        to: &Destination,
+        messages: Vec<Message>,
+        behind: Option<&Begun>,
+        deadline: Deadline,
+    ) -> Result<Begun, Vec<Message>> {
+        let is_alone = self
+            .one_by_one_until
+            .lock()
+            .is_some_and(|until| Instant::now() < until);
+        let (Some(session), Ok(together), false) = (
+            self.link.connected_now().filter(|s| s.has_room()),
+            self.together.clone().try_read_owned(),
+            is_alone,
+        ) else {
+            return Err(messages);
+        };
+        let is_other = |begun: &Begun| {
+            !std::ptr::addr_eq(Arc::as_ptr(&begun.connection), Arc::as_ptr(&session))
+        };
+        let starts = self.starts(&session, to);
+        let outgoing = messages
+            .into_iter()
+            .map(|message| self.outgoing(message, 0));
+        let mut outgoing: Vec<Outgoing> = outgoing.collect();
+        let fits = count_together(&outgoing) == outgoing.len();
+        let sent = match starts {
+            Ok(starts) if fits && !behind.is_some_and(is_other) => {
+                self.send(&session, to, &starts, &outgoing).ok()
+            }
+            _ => None,
+        };
+        let Some((outcome, asked)) = sent else {
+            return Err(outgoing.into_iter().map(|one| one.message).collect());
+        };
+        let (publisher, connection) = (self.clone(), session.clone());
+        let outcome = async move {
+            let _together = together;
+            let outcome = deadline.limit(outcome).await;
+            match outcome {
+                Ok(Ok(Outcome::Confirmed(_))) => return Ok(()),
+                Ok(Ok(Outcome::Lost { confirmed, .. } | Outcome::Complaint { confirmed, .. })) => {
+                    mark(&mut outgoing, asked, &confirmed);
+                }
+                Ok(Ok(Outcome::Declined(_)) | Err(_)) | Err(_) => {}
+            }
+            let unconfirmed = outgoing.into_iter().filter(|one| !one.confirmed);
+            Err(unconfirmed.map(|one| publisher.with_id(one)).collect())
+        };
+        Ok(Begun {
+            connection,
+            outcome: Box::pin(outcome),
+        })
     }
 
     async fn send_all(
@@ -185,11 +244,8 @@ impl Publisher {
     ) -> Round {
         let session = self.link.connected_some_time().await;
         let queue = self.declared.of(to);
-        let starts = match session.dialect.destination(to) {
-            Ok(text) => Starts {
-                first: convert::send_start(&text, &session.dialect.send_headers(to, &queue)),
-                later: convert::send_start(&text, &session.dialect.later_send_headers(to, &queue)),
-            },
+        let starts = match self.starts(&session, to) {
+            Ok(starts) => starts,
             Err(error) => return Round::Refused(error),
         };
         let used_for = match to {
@@ -221,6 +277,15 @@ impl Publisher {
             }
             Ok(Outcome::Declined(_)) | Err(_) => Round::Again("the connection has ended".into()),
         }
+    }
+
+    fn starts(&self, session: &Session, to: &Destination) -> Result<Starts, BusError> {
+        let (dialect, queue) = (session.dialect, self.declared.of(to));
+        let text = dialect.destination(to)?;
+        Ok(Starts {
+            first: convert::send_start(&text, &dialect.send_headers(to, &queue)),
+            later: convert::send_start(&text, &dialect.later_send_headers(to, &queue)),
+        })
     }
 
     /// What the server's complaint means for a publish.

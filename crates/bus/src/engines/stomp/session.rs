@@ -134,6 +134,11 @@ impl Session {
             .await;
     }
 
+    /// Whether there is room for more to write.
+    pub fn has_room(&self) -> bool {
+        self.out.lock().chunks.len_bytes() < OUT_BYTES_MAX
+    }
+
     /// Waits until the connection has ended.
     pub async fn over(&self) {
         self.wait_until(|out| out.over.is_some()).await;
