@@ -67,22 +67,23 @@ impl SlowBus {
         self.faults.get(place).copied().filter(|_| is_faulty)
     }
 
-    fn begin(&self, bucket: Option<&Name>) {
+    /// Counts a commit as long as the guard lives: whoever waits for it may go away.
+    fn begin(&self, bucket: Option<&Name>) -> Counted<'_> {
+        let counted = Counted {
+            bus: self,
+            bucket: bucket.cloned(),
+        };
         let mut underway = self.underway.lock();
-        let Some(bucket) = bucket else { return };
+        let Some(bucket) = bucket else {
+            return counted;
+        };
         let own = underway.entry(bucket.clone()).or_default();
         *own += 1;
         let own = *own;
         let all = underway.values().sum();
         let mut most = self.most.lock();
         *most = (most.0.max(own), most.1.max(all));
-    }
-
-    fn end(&self, bucket: Option<&Name>) {
-        let mut underway = self.underway.lock();
-        if let Some(own) = bucket.and_then(|bucket| underway.get_mut(bucket)) {
-            *own -= 1;
-        }
+        counted
     }
 
     async fn commit_with(
@@ -129,6 +130,22 @@ impl SlowBus {
     }
 }
 
+/// A commit under way.
+struct Counted<'a> {
+    bus: &'a SlowBus,
+    bucket: Option<Name>,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let mut underway = self.bus.underway.lock();
+        let own = self.bucket.as_ref().and_then(|b| underway.get_mut(b));
+        if let Some(own) = own {
+            *own -= 1;
+        }
+    }
+}
+
 #[async_trait]
 impl Bus for SlowBus {
     fn capabilities(&self) -> Capabilities {
@@ -165,11 +182,9 @@ impl Bus for SlowBus {
     async fn commit(&self, commit: &Commit<'_>, timeout: Duration) -> Result<AckLevel, BusError> {
         let fault = self.fault(commit);
         let bucket = commit.owner.as_ref().map(|owner| &owner.bucket);
-        self.begin(bucket);
+        let _counted = self.begin(bucket);
         tokio::time::sleep(self.takes).await;
-        let outcome = self.commit_with(fault, commit, timeout).await;
-        self.end(bucket);
-        outcome
+        self.commit_with(fault, commit, timeout).await
     }
 
     async fn raise_epoch(&self, bucket: &Name, timeout: Duration) -> Result<u64, BusError> {
