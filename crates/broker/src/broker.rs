@@ -220,6 +220,16 @@ impl Broker {
         stats
     }
 
+    /// The names of queues in order: those after `after` that begin with `prefix`.
+    pub fn queue_names(&self, after: Option<&str>, prefix: Option<&str>) -> Vec<Name> {
+        names(self.queues.read().keys(), after, prefix)
+    }
+
+    /// The names of topics in order: those after `after` that begin with `prefix`.
+    pub fn topic_names(&self, after: Option<&str>, prefix: Option<&str>) -> Vec<Name> {
+        names(self.topics.read().keys(), after, prefix)
+    }
+
     /// All topics by name, with how they are doing.
     pub fn topics(&self) -> Vec<(Name, TopicStats)> {
         let topics: Vec<_> = self.topics.read().values().cloned().collect();
@@ -455,4 +465,16 @@ impl Subscription {
             Self::Topic(_) => {}
         }
     }
+}
+
+fn names<'a>(
+    all: impl Iterator<Item = &'a Name>,
+    after: Option<&str>,
+    prefix: Option<&str>,
+) -> Vec<Name> {
+    let is_after = |name: &&Name| after.is_none_or(|after| name.as_str() > after);
+    let begins = |name: &&Name| prefix.is_none_or(|prefix| name.as_str().starts_with(prefix));
+    let mut names: Vec<Name> = all.filter(is_after).filter(begins).cloned().collect();
+    names.sort_unstable();
+    names
 }

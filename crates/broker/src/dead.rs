@@ -53,6 +53,8 @@ pub struct DeadFilter {
     pub from: Option<Name>,
     /// Only this one.
     pub id: Option<u64>,
+    /// Only those that came after this one.
+    pub after: u64,
 }
 
 impl DeadFilter {
@@ -89,7 +91,7 @@ impl Broker {
         let Some(queue) = self.shared.dead_letters() else {
             return Ok(());
         };
-        let mut after = 0;
+        let mut after = filter.after;
         loop {
             let page = queue.peek(after, PAGE_MESSAGES);
             let Some(last) = page.last() else {

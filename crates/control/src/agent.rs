@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bus::{Bus, BusError, Document, Put};
-use kernel::{Clock, Destination, Message, Name, StageAddress};
+use kernel::{Clock, Destination, Message, Name, StageAddress, Timestamp};
 use parking_lot::Mutex;
 use runtime::{Part, Runtime};
 use tokio::sync::{Notify, mpsc, watch};
@@ -219,6 +219,13 @@ impl Agent {
         known
             .map(|(member, lives)| (member.clone(), lives))
             .collect()
+    }
+
+    /// Looks at all nodes that were heard of, without copying what they say. Nothing else of this node goes
+    /// on meanwhile, so it must not take long.
+    pub fn look<T>(&self, look: impl FnOnce(&Members, Timestamp) -> T) -> T {
+        let state = self.shared.state.lock();
+        look(&state.members, self.shared.clock.now())
     }
 
     /// Whether this node no longer hears itself, so that nobody else does either.

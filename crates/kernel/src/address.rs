@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Destination, Name, NameError};
@@ -15,7 +16,9 @@ pub const PART_BYTES_MAX: usize = 60;
 /// As text: `flow/stage`, `flow/stage/3`, `flow/stage/3/child`, `queue:NAME`, `topic:NAME`. The
 /// forms `/queue/NAME` and `/topic/NAME`, which clients put into reply addresses, are understood
 /// as well.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub enum Address {
     /// A stage: one of its workers gets the message.
@@ -29,7 +32,9 @@ pub enum Address {
 }
 
 /// A stage of a flow, `flow/stage`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct StageAddress {
     flow: Name,
@@ -38,7 +43,9 @@ pub struct StageAddress {
 
 /// One worker of a stage, `flow/stage/3`, or a child that it started, `flow/stage/3/child`. It is
 /// logical: it stays when the worker is restarted, replaced or moved.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct WorkerAddress {
     stage: StageAddress,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Address, AddressError, StageAddress};
@@ -11,7 +12,7 @@ use crate::{Address, AddressError, StageAddress};
 ///
 /// As text: `send:ADDRESS`, where the address is one as [`Address`] writes it, or `send:flow/*` for
 /// all stages of a flow, or `send:queue:*` and `send:topic:*` for all queues and topics.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum Grant {
     /// Sending to one address, and to the workers of the stage if it is one.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The most bytes that one part of an id may take.
@@ -21,7 +22,9 @@ const PARTS_MAX: usize = 2;
 /// assert!("shop/../token".parse::<PluginId>().is_err());
 /// # Ok::<(), kernel::PluginIdError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct PluginId(Arc<str>);
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use kernel::Message;
 use kernel::worker::Failure;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod pointer;
@@ -29,7 +30,7 @@ pub fn bucket_of(key: &[u8]) -> u32 {
 /// A value in JSON becomes a key like this: a string is its own text, a number is written with as
 /// few digits as it needs (`1.0` and `1` are the same key), an object or array is written without
 /// spaces and with sorted names. `null` is no key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum KeyRule {
     /// The value of a header.

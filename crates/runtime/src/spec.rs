@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kernel::worker::{InstanceLimits, TurnLimits};
 use kernel::{Address, Grant, StageAddress};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::key::KeyRule;
@@ -14,7 +15,7 @@ use crate::supervision::SupervisionRule;
 pub const WORKERS_MAX: u32 = 1 << 21;
 
 /// What a stage is to be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StageSpec {
     /// Its flow and name.
@@ -110,7 +111,7 @@ impl StageSpec {
 }
 
 /// How messages find the workers of a stage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StageKind {
     /// Workers take from one queue, and the router chooses one among those that have room.
@@ -128,7 +129,7 @@ impl Default for StageKind {
 }
 
 /// What messages and state of a stage are worth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Delivery {
     /// Messages and state are on disk: each message changes the state once, whatever happens.
@@ -139,7 +140,7 @@ pub enum Delivery {
 }
 
 /// How a stage takes messages in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Intake {
     /// How many messages one worker may have waiting or in hand.
@@ -164,7 +165,7 @@ impl Default for Intake {
 }
 
 /// How a new version of the code proves itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HandOverRule {
     /// A worker goes back to the old version if the new one fails within that many turns.

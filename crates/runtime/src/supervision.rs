@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kernel::Timestamp;
 use kernel::worker::{Failure, FailureKind};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How many failing workers have their own back-off; beyond that the one that failed longest ago
@@ -16,7 +17,7 @@ const FAILING_WORKERS_MAX: usize = 1_024;
 const RESTARTS_REMEMBERED_MAX: usize = 100_000;
 
 /// What happens when a worker fails.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SupervisionRule {
     /// Who is affected besides the one that failed.
@@ -50,7 +51,7 @@ impl Default for SupervisionRule {
 }
 
 /// Who is affected by a failure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// Only the one that failed.
@@ -63,7 +64,7 @@ pub enum Strategy {
 }
 
 /// What happens to those affected by a failure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnFailure {
     /// They start anew, with their committed state.

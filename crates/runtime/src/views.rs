@@ -2,6 +2,7 @@
 
 use kernel::worker::{CodeInfo, LogLevel};
 use kernel::{StageAddress, WorkerAddress};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::spec::StageSpec;
@@ -16,7 +17,7 @@ pub struct FlowView {
 }
 
 /// A stage and its workers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageView {
     /// What it is to be.
     pub spec: StageSpec,
@@ -49,7 +50,7 @@ pub struct StageView {
 }
 
 /// One worker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerView {
     /// Its address.
     pub address: WorkerAddress,
@@ -70,7 +71,7 @@ pub struct WorkerView {
 }
 
 /// How a stage is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StageState {
     /// It takes messages.
@@ -84,7 +85,7 @@ pub enum StageState {
 }
 
 /// How a worker is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerState {
     /// It has no message in hand.
@@ -100,7 +101,7 @@ pub enum WorkerState {
 }
 
 /// Something that happened to a stage.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryEntry {
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
@@ -117,7 +118,7 @@ pub struct HistoryEntry {
 }
 
 /// What can happen to a stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HistoryEvent {
     /// It was deployed for the first time.
@@ -137,7 +138,7 @@ pub enum HistoryEvent {
 }
 
 /// A line that a worker, or the runtime on its behalf, wrote.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogLine {
     /// Its number within the stage, from one, without gaps unless lines were dropped.
     pub number: u64,

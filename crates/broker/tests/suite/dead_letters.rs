@@ -74,10 +74,12 @@ async fn replayed_letters_return_without_their_marks_and_only_once() {
     let from_q = DeadFilter {
         from: Some(name("q")),
         id: None,
+        ..Default::default()
     };
     let one = DeadFilter {
         from: Some(name("q")),
         id: Some(all(&rig)[2].id),
+        ..Default::default()
     };
     assert_eq!(rig.broker.replay_dead(&one).unwrap(), 1);
     assert_eq!(rig.broker.replay_dead(&from_q).unwrap(), 4);
@@ -109,6 +111,7 @@ async fn purged_letters_do_not_come_again() {
     let first = DeadFilter {
         from: None,
         id: Some(all(&rig)[0].id),
+        ..Default::default()
     };
     assert_eq!(rig.broker.purge_dead(&first), 1);
     assert_eq!(rig.broker.purge_dead(&first), 0);

@@ -189,6 +189,7 @@ async fn dead_letters_that_the_journal_cannot_take_now_are_stored_later() {
     let first = broker::DeadFilter {
         from: None,
         id: Some(letters[0].id),
+        ..Default::default()
     };
     assert_eq!(broker.purge_dead(&first), 1);
     let credit = broker::Credit {

@@ -1,13 +1,14 @@
 //! Alerts as people see them, and what they are told.
 
 use kernel::Timestamp;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::observation::Labels;
 use super::rule::Severity;
 
 /// How an alert is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AlertState {
     /// The condition holds, but not for long enough yet.
@@ -21,7 +22,7 @@ pub enum AlertState {
 }
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Alert {
     /// The rule.
     pub rule: String,

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Somebody should look at it.
@@ -25,7 +26,7 @@ impl Severity {
 }
 
 /// What is wrong.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Condition {
     /// A node that was heard is dead and was not told to stop, or this node is cut off from the others.
@@ -68,7 +69,7 @@ pub enum Condition {
 }
 
 /// A rule: what is wrong, for how long until somebody is told, and how bad it is.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Rule {
     /// Its name. No two have the same.
     pub name: String,

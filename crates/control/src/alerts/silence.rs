@@ -1,6 +1,7 @@
 //! Silences: for a time, nobody is told of some alerts.
 
 use kernel::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::observation::Labels;
@@ -14,7 +15,7 @@ const LABELS_MAX: usize = 16;
 const TEXT_BYTES_MAX: usize = 1_024;
 
 /// For a time, nobody is told of some alerts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Silence {
     /// Its number, counted over all that ever were.
     pub id: u64,

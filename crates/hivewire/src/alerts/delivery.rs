@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kernel::metrics::{Counter, Gauge, Registry};
 use kernel::{Clock, Timestamp};
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -79,7 +80,7 @@ struct Record {
 }
 
 /// How it went with a receiver so far.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct ReceiverShown {
     pub receiver: String,
     pub sent: u64,
@@ -89,7 +90,7 @@ pub(crate) struct ReceiverShown {
 }
 
 /// What came of a test.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct Tested {
     pub receiver: String,
     pub sent: bool,

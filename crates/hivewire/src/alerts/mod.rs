@@ -21,6 +21,7 @@ use bus::{Bus, BusError};
 use control::alerts::{Alert, Alerts, Condition, Notice, Rule, Silence, SilenceError};
 use kernel::{Clock, Timestamp};
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -111,7 +112,7 @@ fn check_numbers(settings: &AlertSettings) -> Result<(), AlertError> {
 }
 
 /// A rule as people see it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct RuleShown {
     #[serde(flatten)]
     rule: Rule,

@@ -11,7 +11,7 @@ use runtime::StageState;
 
 use super::expression::{self, Expression};
 use crate::deploy::{Deployments, StageShown};
-use crate::rest::{Running, journal_state};
+use crate::rest::{JournalState, Running, journal_state};
 
 /// The expressions of rules, by the rule.
 pub(super) type Expressions = BTreeMap<String, Expression>;
@@ -25,8 +25,8 @@ pub(super) async fn journal(running: &Running) -> Option<JournalSeen> {
     let failure = broker.journal().failure();
     Some(match (failure, journal_state(broker).await) {
         (Some(failed), _) => JournalSeen::Failed(failed.reason.to_string()),
-        (None, "full") => JournalSeen::Full,
-        (None, "failed") => JournalSeen::Failed("it takes nothing any more".to_owned()),
+        (None, JournalState::Full) => JournalSeen::Full,
+        (None, JournalState::Failed) => JournalSeen::Failed("it takes nothing any more".to_owned()),
         (None, _) => JournalSeen::Well,
     })
 }

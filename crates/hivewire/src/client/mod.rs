@@ -79,6 +79,21 @@ impl Client {
         self.json(self.checked(answer)?)
     }
 
+    /// Asks for all pages of a list, and gives them as one answer.
+    pub fn get_all(&self, path: &str, list: &str) -> Result<Value, ClientError> {
+        let mut all = self.get(path)?;
+        let mark = if path.contains('?') { '&' } else { '?' };
+        while let Some(next) = all["next"].as_str() {
+            let mut page = self.get(&format!("{path}{mark}after={}", encode(next)))?;
+            all["next"] = page["next"].take();
+            if let (Some(items), Some(more)) = (all[list].as_array_mut(), page[list].as_array_mut())
+            {
+                items.append(more);
+            }
+        }
+        Ok(all)
+    }
+
     /// Sends JSON.
     pub fn post(&self, path: &str, body: &Value) -> Result<Value, ClientError> {
         self.post_within(path, body, ANSWER_TIMEOUT)

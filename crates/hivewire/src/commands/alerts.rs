@@ -82,7 +82,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 fn list(global: &Global, client: &Client) -> anyhow::Result<Exit> {
-    let mut answer = client.get("/api/v1/alerts")?;
+    let mut answer = client.get_all("/api/v1/alerts", "alerts")?;
     let silences = client.get("/api/v1/alerts/silences")?;
     answer["silences"] = silences["silences"].clone();
     if global.json {

@@ -98,8 +98,9 @@ impl Deploy {
         }
         let digest = answer["digest"].as_str().unwrap_or_default();
         let digest: String = digest.chars().take(DIGITS_SHOWN).collect();
-        let what = match answer["replaced"].as_bool() {
-            Some(true) => "replaced by",
+        let what = match (&answer["replaced"], &answer["changed"]) {
+            (_, Value::Bool(false)) => "was already",
+            (Value::Bool(true), _) => "replaced by",
             _ => "is",
         };
         let watching = match request["watch"].as_bool() {

@@ -28,7 +28,7 @@ impl History {
             Some(stage) => format!("{}/history", stage_path(stage)),
             None => "/api/v1/history".to_owned(),
         };
-        let answer = global.client()?.get(&path)?;
+        let answer = global.client()?.get_all(&path, "history")?;
         if global.json {
             json_line(&answer)?;
             return Ok(Exit::Done);

@@ -18,6 +18,7 @@ pub(super) struct InternalDocs {
 enum Page {
     Cli,
     Configuration,
+    Openapi,
     Wit,
 }
 
@@ -26,6 +27,7 @@ impl InternalDocs {
         let text = match self.page {
             Page::Cli => docs::cli(),
             Page::Configuration => docs::configuration(),
+            Page::Openapi => crate::rest::openapi_text(),
             Page::Wit => docs::wit(),
         };
         std::io::stdout().write_all(text.as_bytes())?;

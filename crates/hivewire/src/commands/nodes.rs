@@ -23,7 +23,7 @@ pub(super) struct Nodes {}
 
 impl Nodes {
     pub fn run(&self, global: &Global) -> anyhow::Result<Exit> {
-        let answer = global.client()?.get("/api/v1/nodes")?;
+        let answer = global.client()?.get_all("/api/v1/nodes", "nodes")?;
         if global.json {
             json_line(&answer)?;
             return Ok(Exit::Done);
@@ -158,7 +158,7 @@ impl Drain {
         if self.wait > 0 {
             let otherwise = format!("{} still has parts of stages", self.node);
             wait_until(self.wait, &otherwise, || {
-                let answer = client.get("/api/v1/nodes")?;
+                let answer = client.get_all("/api/v1/nodes", "nodes")?;
                 let node = nodes_of(&answer).find(|node| node["name"] == self.node);
                 let is_empty = |node: &Value| {
                     node["state"] == "dead" || node["state"] == "draining" && parts_of(node) == 0

@@ -61,7 +61,7 @@ impl Ps {
 }
 
 fn all(client: &Client) -> anyhow::Result<(Value, String)> {
-    let answer = client.get("/api/v1/flows")?;
+    let answer = whole_flows(client.get_all("/api/v1/flows", "flows")?);
     let flows = answer["flows"].as_array().into_iter().flatten();
     let stages: Vec<&Value> = flows.flat_map(stages_of).collect();
     let text = match stages.is_empty() {
@@ -71,8 +71,32 @@ fn all(client: &Client) -> anyhow::Result<(Value, String)> {
     Ok((answer, text))
 }
 
+/// A flow may have begun on one page and gone on on the next.
+fn whole_flows(mut answer: Value) -> Value {
+    let mut whole: Vec<Value> = Vec::new();
+    for mut flow in answer["flows"]
+        .as_array_mut()
+        .into_iter()
+        .flat_map(std::mem::take)
+    {
+        match whole.last_mut() {
+            Some(last) if last["flow"] == flow["flow"] => {
+                let stages = last["stages"].as_array_mut();
+                let more = flow["stages"].as_array_mut();
+                if let (Some(stages), Some(more)) = (stages, more) {
+                    stages.append(more);
+                }
+            }
+            _ => whole.push(flow),
+        }
+    }
+    answer["flows"] = whole.into();
+    answer
+}
+
 fn one_flow(client: &Client, flow: &str) -> anyhow::Result<(Value, String)> {
-    let answer = client.get(&format!("/api/v1/flows/{}", encode(flow)))?;
+    let path = format!("/api/v1/flows/{}", encode(flow));
+    let answer = client.get_all(&path, "stages")?;
     let text = stage_table(&stages_of(&answer).collect::<Vec<_>>());
     Ok((answer, text))
 }

@@ -27,7 +27,7 @@ impl Queues {
     pub fn run(&self, global: &Global) -> anyhow::Result<Exit> {
         let client = global.client()?;
         loop {
-            let answer = client.get("/api/v1/queues")?;
+            let answer = client.get_all("/api/v1/queues", "queues")?;
             if global.json {
                 json_line(&answer)?;
             } else {

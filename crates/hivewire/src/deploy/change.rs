@@ -4,8 +4,9 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use kernel::StageAddress;
-use runtime::{HistoryEvent, RouterKind, StageKind, StageSpec};
+use runtime::{HistoryEvent, RouterKind, StageKind, StageSpec, StageState};
 
+use super::expected::Expected;
 use super::plugins::check_args;
 use super::sharing::{Places, Restarts, Sharing};
 use super::slot::{Numbers, Part, Slot};
@@ -57,7 +58,9 @@ impl Deployments {
         let slot = self.slot(&stage);
         let _order = slot.order.lock().await;
         let deployed = match self.plan(&slot, &request).await {
-            Ok(plan) => self.put_in_place(&slot, plan).await,
+            Ok(plan) => self.put_in_place(&slot, plan, &request.expected).await,
+            // Nothing was tried.
+            Err(error @ DeployError::NotExpected { .. }) => Err(error),
             Err(error) => {
                 self.refused(&stage, String::new(), &error).await;
                 Err(error)
@@ -92,6 +95,7 @@ impl Deployments {
             }
             None => slot.state.lock().record.clone(),
         };
+        request.expected.check(&request.stage, was.as_ref())?;
         let places = was.as_ref().map(|was| was.places.clone());
         let places = request.places(places.unwrap_or_default())?;
         let usual = || {
@@ -145,6 +149,7 @@ impl Deployments {
         &self,
         slot: &Slot,
         mut plan: Plan,
+        expected: &Expected,
     ) -> Result<DeployedStage, DeployError> {
         if let Err(error) = check_args(&mut plan).await {
             let digest = plan.component.0.digest.clone();
@@ -152,16 +157,15 @@ impl Deployments {
             return Err(error);
         }
         if let Some(sharing) = &self.sharing {
-            return self.define(sharing, slot, plan).await;
+            return self.define(sharing, slot, plan, expected).await;
         }
         let stage = plan.spec.address.clone();
         let digest = plan.component.0.digest.clone();
-        if plan.replica.is_some()
-            && let Some(version) = self.runs_already(slot, &plan)
-        {
+        if let Some(version) = self.runs_already(slot, &plan) {
             return Ok(DeployedStage {
                 version,
                 replaced: true,
+                changed: false,
                 digest,
             });
         }
@@ -190,14 +194,21 @@ impl Deployments {
         Ok(DeployedStage {
             version,
             replaced: deployed.replaced,
+            changed: true,
             digest,
         })
+    }
+
+    /// Whether a stage runs. One that gave up does not: a deployment begins it anew.
+    pub(super) fn is_sound(&self, stage: &StageAddress) -> bool {
+        let state = self.runtime.state(stage);
+        state.is_some_and(|state| state != StageState::Failed)
     }
 
     /// The version that runs here, if it is just what is planned.
     fn runs_already(&self, slot: &Slot, plan: &Plan) -> Option<u32> {
         let planned = plan.clone().record(0, None);
-        if !self.is_running(&planned.spec.address) {
+        if !self.is_sound(&planned.spec.address) {
             return None;
         }
         let state = slot.state.lock();
@@ -397,7 +408,7 @@ impl Deployments {
             places: record.places.clone(),
             replica: None,
         };
-        let deployed = self.put_in_place(slot, plan).await?;
+        let deployed = self.put_in_place(slot, plan, &Expected::Anything).await?;
         let (stage, version) = (&record.spec.address, deployed.version);
         tracing::info!(%stage, version, "the source of a stage changed, and so did the stage");
         Ok(())
@@ -423,7 +434,7 @@ impl Deployments {
             places: Places::default(),
             replica: None,
         };
-        let deployed = self.put_in_place(slot, plan).await?;
+        let deployed = self.put_in_place(slot, plan, &Expected::Anything).await?;
         self.start_watching(&record.spec.address, slot);
         Ok(deployed.version)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kernel::{Name, StageAddress, WorkerAddress};
 use runtime::{HistoryEvent, StopTarget};
 
+use super::expected::Expected;
 use super::sharing::Restarts;
 use super::slot::Slot;
 use super::store::Record;
@@ -30,8 +31,17 @@ impl Deployments {
 
     /// Stops a stage for good. Messages that wait stay in its queue.
     pub async fn stop_stage(&self, stage: &StageAddress) -> Result<(), ControlError> {
+        self.stop_expected(stage, Expected::Anything).await
+    }
+
+    /// Stops a stage for good, if it is as somebody expects.
+    pub async fn stop_expected(
+        &self,
+        stage: &StageAddress,
+        expected: Expected,
+    ) -> Result<(), ControlError> {
         let (this, stage) = (self.this(), stage.clone());
-        tokio::spawn(async move { this.stop_in_order(&stage).await }).await?
+        tokio::spawn(async move { this.stop_in_order(&stage, &expected).await }).await?
     }
 
     /// Ends what one node has of a stage. The stage goes on with the replicas of others; without any it
@@ -53,7 +63,7 @@ impl Deployments {
                 return Ok(());
             }
         }
-        self.stop_in_order(stage).await
+        self.stop_in_order(stage, &Expected::Anything).await
     }
 
     fn has_other_replicas(&self, stage: &StageAddress, of: &str) -> bool {
@@ -78,11 +88,15 @@ impl Deployments {
         Ok(all)
     }
 
-    async fn stop_in_order(&self, stage: &StageAddress) -> Result<(), ControlError> {
+    async fn stop_in_order(
+        &self,
+        stage: &StageAddress,
+        expected: &Expected,
+    ) -> Result<(), ControlError> {
         if let Some(sharing) = &self.sharing
             && sharing.definition(stage).await?.1.is_some()
         {
-            return self.stop_shared(sharing, stage).await;
+            return self.stop_shared(sharing, stage, expected).await;
         }
         let slot = self.find_slot(stage);
         let _order = match &slot {
@@ -96,6 +110,7 @@ impl Deployments {
         if !running && record.is_none() {
             return Err(self.unknown(stage).into());
         }
+        expected.check(stage, record.as_ref())?;
         if let Some(slot) = &slot {
             slot.state.lock().watches.renew();
         }
@@ -179,18 +194,27 @@ impl Deployments {
     }
 
     /// Gives a stage another number of workers, while messages flow. Gives the version.
-    pub async fn scale(&self, stage: &StageAddress, workers: u32) -> Result<u32, ControlError> {
+    pub async fn scale(
+        &self,
+        stage: &StageAddress,
+        workers: u32,
+        expected: Expected,
+    ) -> Result<u32, ControlError> {
         let (this, stage) = (self.this(), stage.clone());
-        tokio::spawn(async move { this.scale_in_order(&stage, workers).await }).await?
+        tokio::spawn(async move { this.scale_in_order(&stage, workers, &expected).await }).await?
     }
 
     async fn scale_in_order(
         &self,
         stage: &StageAddress,
         workers: u32,
+        expected: &Expected,
     ) -> Result<u32, ControlError> {
         if self.sharing.is_some() {
-            let scaled = self.change_shared(stage, |record| {
+            let scaled = self.change_expected(stage, expected, |record| {
+                if record.spec.workers == workers {
+                    return;
+                }
                 record.spec.workers = workers;
                 record.version += 1;
                 // Parts that were moved by hand may be no more.
@@ -203,6 +227,7 @@ impl Deployments {
         let _order = slot.order.lock().await;
         let record = slot.state.lock().record.clone();
         let record = record.ok_or_else(|| self.unknown(stage))?;
+        expected.check(stage, Some(&record))?;
         Ok(self.put_scaled(&slot, &record, workers).await?)
     }
 

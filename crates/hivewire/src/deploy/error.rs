@@ -13,6 +13,16 @@ pub enum DeployError {
     /// What was asked for contradicts itself.
     #[error("{0}")]
     Request(String),
+    /// Somebody expected something else to be there.
+    #[error(
+        "{}: look at GET /api/v1/flows/{}/{}/definition and decide again", other_version(.stage, *.version), .stage.flow(), .stage.stage()
+    )]
+    NotExpected {
+        /// The stage.
+        stage: StageAddress,
+        /// The version that is there.
+        version: Option<u32>,
+    },
     /// There is nothing at its source.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -58,6 +68,7 @@ impl DeployError {
     pub fn check(&self) -> &'static str {
         match self {
             Self::Request(_) => "request",
+            Self::NotExpected { .. } => "expected",
             Self::Source(_) => "source",
             Self::Plugin(_) => "plugin",
             Self::Args(_) => "args",
@@ -72,12 +83,27 @@ impl DeployError {
     }
 }
 
+fn other_version(stage: &StageAddress, version: Option<u32>) -> String {
+    match version {
+        Some(version) => {
+            format!("{stage} has changed in the meantime and has version {version} now")
+        }
+        None => format!("there is no stage {stage}"),
+    }
+}
+
 /// Why a stage was not stopped or started again.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// There is no such stage.
     #[error(transparent)]
     Unknown(#[from] UnknownStage),
+    /// A stage that was not deployed.
+    #[error("{stage} was not deployed: its code is linked into the node")]
+    LinkedIn {
+        /// Its address.
+        stage: StageAddress,
+    },
     /// The runtime says no.
     #[error(transparent)]
     Runtime(#[from] runtime::StopError),

@@ -6,6 +6,7 @@ mod code;
 mod components;
 mod control;
 mod error;
+mod expected;
 mod fetch;
 mod history;
 mod notices;
@@ -36,6 +37,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use self::code::Loader;
 pub use self::components::ComponentsError;
 pub use self::error::{ControlError, DeployError, UnknownStage};
+pub use self::expected::Expected;
 use self::fetch::Fetcher;
 use self::history::{GONE_KEPT_FOR, Histories, added};
 use self::notices::Notices;
@@ -47,14 +49,17 @@ pub use self::plugins::{
 };
 pub use self::request::{DeployRequest, Given, Replica, RouterRequest};
 pub use self::settings::DeploySettings;
-pub use self::shared::{MoveTarget, state_name};
+pub use self::shared::MoveTarget;
 pub use self::sharing::Places;
 use self::sharing::Sharing;
 use self::slot::{Numbers, Slot};
 pub use self::source::{Source, SourceError, digest_of};
 pub use self::store::StoreError;
 use self::store::{Found, Record, Store};
-pub use self::views::{DeploymentShown, FlowShown, StageShown};
+pub(crate) use self::views::flows as flows_of;
+pub use self::views::{
+    DefinitionShown, DeploymentShown, FlowShown, StageQuery, StageShown, VersionShown, VersionState,
+};
 
 /// How often the runtime's history is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -92,6 +97,8 @@ pub struct DeployedStage {
     pub version: u32,
     /// Whether there was one before.
     pub replaced: bool,
+    /// Whether anything is other than before.
+    pub changed: bool,
     /// The digest of the component.
     pub digest: String,
 }
@@ -221,36 +228,115 @@ impl Deployments {
 
     /// All flows, also those whose stages could not be loaded.
     pub fn flows(&self) -> Vec<FlowShown> {
-        let slots = self.slots.lock().clone();
-        let mut not_running = slots.clone();
+        let (stages, _) = self.stages(&StageQuery::default());
+        views::flows(stages)
+    }
+
+    /// Stages in the order of their addresses, also those that could not be loaded, and after which one to go
+    /// on. Nothing is looked at that is not shown.
+    pub fn stages(&self, query: &StageQuery) -> (Vec<StageShown>, Option<StageAddress>) {
         let mut shown = Vec::new();
-        for stage in views::stages(self.runtime.flows()) {
-            let address = &stage.spec.address;
-            not_running.remove(address);
-            let slot = slots.get(address).cloned();
-            let state = slot.as_ref().map(|slot| slot.state.lock());
-            let numbers = self.numbers(address);
-            shown.push(StageShown::running(stage, state.as_deref(), numbers));
-        }
-        for slot in not_running.values() {
-            shown.extend(StageShown::not_loaded(&slot.state.lock()));
-        }
-        if let Some(agent) = self.agent() {
-            let nodes = agent.nodes();
-            for stage in shown.iter_mut().filter(|stage| stage.deployment.is_some()) {
-                stage.nodes = Some(views::parts_by_node(&nodes, stage));
-                let parts = self.runtime.parts(&stage.stage.spec.address);
-                stage.parts = Some(parts.len() as u32);
+        let mut next = None;
+        for address in self.addresses() {
+            if !query.wants_address(&address) {
+                continue;
+            }
+            if query
+                .node
+                .as_ref()
+                .is_some_and(|node| !self.has_part(node, &address))
+            {
+                continue;
+            }
+            if let Some(stage) = self.shown(&address)
+                && query.wants(&stage)
+            {
+                if shown.len() == query.limit {
+                    next = shown.last().map(|last: &StageShown| last.address().clone());
+                    break;
+                }
+                shown.push(stage);
             }
         }
-        views::flows(shown)
+        self.add_nodes(&mut shown);
+        (shown, next)
+    }
+
+    /// One stage, without what other nodes have of it.
+    fn shown(&self, address: &StageAddress) -> Option<StageShown> {
+        let running = self.runtime.stage(address);
+        let numbers = self.numbers(address);
+        let slot = self.find_slot(address);
+        let state = slot.as_ref().map(|slot| slot.state.lock());
+        match running {
+            Some(stage) => Some(StageShown::running(stage, state.as_deref(), numbers)),
+            None => StageShown::not_loaded(&*state?),
+        }
+    }
+
+    /// Whether a node that lives has a part of a stage; one that stands alone has everything.
+    fn has_part(&self, node: &str, stage: &StageAddress) -> bool {
+        let Some(agent) = self.agent() else {
+            return false;
+        };
+        agent.look(|members, now| {
+            let beat = members.find(node, now).and_then(|member| {
+                let stages = &member.last.stages;
+                stages.get(&stage.to_string())
+            });
+            beat.is_some_and(|beat| beat.holds.count() > 0)
+        })
+    }
+
+    /// Adds how many parts of stages each node has. The stages are in order.
+    fn add_nodes(&self, stages: &mut [StageShown]) {
+        let Some(agent) = self.agent() else {
+            return;
+        };
+        let parts = agent.look(|members, now| views::parts_by_node(members.alive(now), stages));
+        let shared = stages.iter_mut().zip(parts);
+        for (stage, nodes) in shared.filter(|(stage, _)| stage.deployment.is_some()) {
+            stage.nodes = Some(nodes);
+            let parts = self.runtime.parts(&stage.stage.spec.address);
+            stage.parts = Some(parts.len() as u32);
+        }
     }
 
     /// One stage.
     pub fn stage(&self, stage: &StageAddress) -> Result<StageShown, UnknownStage> {
-        let stages = self.flows().into_iter().flat_map(|flow| flow.stages);
-        let mut found = stages.filter(|shown| shown.stage.spec.address == *stage);
-        found.next().ok_or_else(|| self.unknown(stage))
+        let shown = self.shown(stage).ok_or_else(|| self.unknown(stage))?;
+        let mut shown = [shown];
+        self.add_nodes(&mut shown);
+        let [shown] = shown;
+        Ok(shown)
+    }
+
+    /// What a stage is to be, as it is stored now.
+    pub async fn definition(&self, stage: &StageAddress) -> Result<DefinitionShown, ControlError> {
+        let stored = match &self.sharing {
+            Some(sharing) => sharing.definition(stage).await?.1,
+            None => self
+                .find_slot(stage)
+                .and_then(|slot| slot.state.lock().record.clone()),
+        };
+        match stored {
+            Some(record) => Ok(DefinitionShown::of(&record)),
+            None if self.is_running(stage) => Err(ControlError::LinkedIn {
+                stage: stage.clone(),
+            }),
+            None => Err(self.unknown(stage).into()),
+        }
+    }
+
+    /// The versions that a stage had, the newest first.
+    pub async fn versions(&self, stage: &StageAddress) -> Result<Vec<VersionShown>, UnknownStage> {
+        let history = self.history(Some(stage)).await;
+        let current = match self.shown(stage) {
+            Some(shown) => Some(shown.stage.version),
+            None if history.is_empty() => return Err(self.unknown(stage)),
+            None => None,
+        };
+        Ok(views::versions(&history, current))
     }
 
     /// Whether there is such a stage, running or not.
@@ -295,10 +381,16 @@ impl Deployments {
         self.fetcher.settings().component_bytes_max
     }
 
-    /// The addresses of all stages.
+    /// The addresses of all stages, in order.
     pub fn addresses(&self) -> Vec<StageAddress> {
-        let stages = self.flows().into_iter().flat_map(|flow| flow.stages);
-        stages.map(|shown| shown.stage.spec.address).collect()
+        let slots = self.slots.lock().clone();
+        let is_deployed = |slot: &Slot| slot.state.lock().record.is_some();
+        let deployed = slots.iter().filter(|(_, slot)| is_deployed(slot));
+        let deployed = deployed.map(|(address, _)| address.clone());
+        let mut all: Vec<_> = deployed.chain(self.runtime.addresses()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// That there is no such stage, and which one may have been meant.

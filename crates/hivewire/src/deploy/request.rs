@@ -7,10 +7,12 @@ use kernel::{Address, Grant, Name, StageAddress};
 use runtime::{
     Delivery, HandOverRule, Intake, KeyRule, RouterKind, StageKind, StageSpec, SupervisionRule,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::DeployError;
+use super::expected::Expected;
 use super::sharing::Places;
 use super::source::Source;
 
@@ -19,17 +21,19 @@ const DIGEST_PREFIX: &str = "sha256:";
 
 /// What somebody wants to be deployed. What is not said stays as it is or, if the stage is new, as
 /// it usually is.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeployRequest {
     /// The stage.
     #[serde(rename = "as")]
     pub stage: StageAddress,
-    /// Where the component comes from.
+    /// Where the component comes from: an absolute path, a URI, `plugin:ID@VERSION` or `sha256:DIGEST`.
+    #[schemars(with = "String")]
     pub source: Given,
     /// How many workers.
     pub workers: Option<u32>,
     /// How messages find their workers: a kind of router, or where one's own comes from.
+    #[schemars(with = "Option<String>")]
     pub router: Option<RouterRequest>,
     /// Where the key of a message is; makes the stage a keyed one.
     pub key: Option<KeyRule>,
@@ -39,6 +43,7 @@ pub struct DeployRequest {
     pub outputs: Option<BTreeMap<String, Vec<Address>>>,
     /// What workers get at their start: a text, or JSON.
     #[serde(default, deserialize_with = "args")]
+    #[schemars(with = "Option<Value>")]
     pub args: Option<String>,
     /// What workers may do beyond their flow.
     pub grants: Option<Vec<Grant>>,
@@ -64,6 +69,9 @@ pub struct DeployRequest {
     /// It is the replica of one node, where there may be others.
     #[serde(skip)]
     pub replica: Option<Replica>,
+    /// What must be there before.
+    #[serde(skip)]
+    pub expected: Expected,
 }
 
 /// What one node has of a stage. If all is as the request says already, nothing is done.
@@ -145,6 +153,7 @@ impl DeployRequest {
             spread: false,
             strict: None,
             replica: None,
+            expected: Expected::default(),
         }
     }
 

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bus::BusError;
-use control::{Agent, Deployer, Member, NodeSettings, NodeState, Order, Share};
+use control::{Agent, Deployer, Member, NodeSettings, Order, Share};
 use kernel::{Name, StageAddress, WorkerAddress};
 use runtime::{Delivery, StopTarget};
 use tokio::time::timeout;
 
 use super::change::Plan;
+use super::expected::Expected;
 use super::sharing::{Applied, Places, Sharing};
 use super::slot::{Numbers, Slot};
 use super::source::Component;
@@ -179,14 +180,29 @@ impl Deployments {
         stage: &StageAddress,
         change: impl Fn(&mut Record) + Send + Sync,
     ) -> Result<Record, ControlError> {
+        let expected = Expected::Anything;
+        self.change_expected(stage, &expected, change).await
+    }
+
+    /// The same, if what is there is as somebody expects.
+    pub(super) async fn change_expected(
+        &self,
+        stage: &StageAddress,
+        expected: &Expected,
+        change: impl Fn(&mut Record) + Send + Sync,
+    ) -> Result<Record, ControlError> {
         let sharing = self.sharing.as_ref().ok_or(ControlError::Alone)?;
         let slot = self.slot(stage);
         let _order = slot.order.lock().await;
+        let mut fits = Ok(());
         let changed = sharing.change(stage, |record| {
+            fits = expected.check(stage, Some(record));
             change(record);
-            true
+            fits.is_ok()
         });
-        let (revision, record) = changed.await?.ok_or_else(|| self.unknown(stage))?;
+        let changed = changed.await?;
+        fits?;
+        let (revision, record) = changed.ok_or_else(|| self.unknown(stage))?;
         match slot.applied(revision).await? {
             None => {
                 self.all_know(stage, revision).await;
@@ -202,6 +218,7 @@ impl Deployments {
         sharing: &Sharing,
         slot: &Slot,
         mut plan: Plan,
+        expected: &Expected,
     ) -> Result<DeployedStage, DeployError> {
         let stage = plan.spec.address.clone();
         let digest = plan.component.0.digest.clone();
@@ -210,9 +227,9 @@ impl Deployments {
             return Err(error);
         }
         let (revision, was) = sharing.definition(&stage).await?;
+        expected.check(&stage, was.as_ref())?;
         let last = self.histories.lock().last_version(&stage);
         let version = 1 + was.as_ref().map_or(last, |was| was.version.max(last));
-        let is_replica = plan.replica.is_some();
         if let Some(Replica { of, on }) = plan.replica.take() {
             // Beside what others have there by now.
             plan.places = was
@@ -227,13 +244,14 @@ impl Deployments {
             record.previous.clone_from(&was.previous);
         }
         if let Some(was) = &was
-            && is_replica
             && was.says_the_same(&record)
             && self.is_watched(was)
+            && self.is_sound(&stage)
         {
             return Ok(DeployedStage {
                 version: was.version,
                 replaced: true,
+                changed: false,
                 digest,
             });
         }
@@ -257,6 +275,7 @@ impl Deployments {
         Ok(DeployedStage {
             version: record.version,
             replaced: was.is_some(),
+            changed: true,
             digest,
         })
     }
@@ -331,6 +350,7 @@ impl Deployments {
         &self,
         sharing: &Sharing,
         stage: &StageAddress,
+        expected: &Expected,
     ) -> Result<(), ControlError> {
         let slot = self.slot(stage);
         let order = slot.order.lock().await;
@@ -341,6 +361,7 @@ impl Deployments {
                 self.forget_if_empty(stage);
                 return Err(self.unknown(stage).into());
             };
+            expected.check(stage, Some(&record))?;
             if sharing.put(stage, revision, None).await?.is_some() {
                 break record;
             }
@@ -512,15 +533,5 @@ impl Deployer for Local {
 
     fn load(&self) -> u32 {
         self.load.hundredths()
-    }
-}
-
-/// What people call the state of a node.
-pub fn state_name(state: NodeState, lives: bool) -> &'static str {
-    match (lives, state) {
-        (false, _) => "dead",
-        (true, NodeState::Running) => "running",
-        (true, NodeState::Paused) => "paused",
-        (true, NodeState::Draining) => "draining",
     }
 }

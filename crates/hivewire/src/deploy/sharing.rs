@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use control::{Agent, DEFINITIONS, definition_name};
 use kernel::{Name, StageAddress};
 use runtime::{StageKind, StageSpec};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::plugins::index::Index;
@@ -26,7 +27,7 @@ const DEFINITIONS_AT_ONCE: usize = 100;
 const CHANGES_MAX: usize = 10;
 
 /// Where a stage runs, if several nodes share it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Places {
     /// Nodes that were named; one that is there twice gets twice as much. If none was, all share.

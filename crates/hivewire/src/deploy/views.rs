@@ -1,11 +1,12 @@
 //! Stages as people see them: what the runtime says, and where the code came from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use control::Member;
-use kernel::StageAddress;
 use kernel::worker::CodeInfo;
-use runtime::{FlowView, StageState, StageView};
+use kernel::{Name, StageAddress};
+use runtime::{HistoryEntry, HistoryEvent, StageSpec, StageState, StageView};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::sharing::Places;
@@ -13,7 +14,7 @@ use super::slot::{Numbers, SlotState};
 use super::store::Record;
 
 /// A flow and its stages.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FlowShown {
     /// Its name.
     pub flow: String,
@@ -22,7 +23,7 @@ pub struct FlowShown {
 }
 
 /// A stage.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StageShown {
     /// What the runtime says.
     #[serde(flatten)]
@@ -36,7 +37,7 @@ pub struct StageShown {
 }
 
 /// Where the code of a stage came from.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DeploymentShown {
     /// A path, a URI, a plug-in, or `upload`.
     pub source: String,
@@ -131,13 +132,13 @@ impl StageShown {
         })
     }
 
-    fn address(&self) -> &StageAddress {
+    pub(super) fn address(&self) -> &StageAddress {
         &self.stage.spec.address
     }
 }
 
 /// Flows in the order of their names out of stages in any order.
-pub(super) fn flows(mut stages: Vec<StageShown>) -> Vec<FlowShown> {
+pub(crate) fn flows(mut stages: Vec<StageShown>) -> Vec<FlowShown> {
     stages.sort_by(|a, b| a.address().cmp(b.address()));
     let mut flows: Vec<FlowShown> = Vec::new();
     for stage in stages {
@@ -153,17 +154,165 @@ pub(super) fn flows(mut stages: Vec<StageShown>) -> Vec<FlowShown> {
     flows
 }
 
-/// How many parts of a stage each node has, as they say.
-pub(super) fn parts_by_node(nodes: &[Member], stage: &StageShown) -> BTreeMap<String, u32> {
-    let address = stage.address().to_string();
-    let parts = nodes.iter().filter_map(|member| {
-        let beat = member.last.stages.get(&address)?;
-        Some((member.last.node.clone(), beat.holds.count()))
-    });
-    parts.collect()
+/// How many parts of each of these stages, which are in order, each node has, as they say.
+pub(super) fn parts_by_node<'a>(
+    nodes: impl Iterator<Item = &'a Member>,
+    stages: &[StageShown],
+) -> Vec<BTreeMap<String, u32>> {
+    let mut parts = vec![BTreeMap::new(); stages.len()];
+    let indexes: HashMap<String, usize> = stages
+        .iter()
+        .enumerate()
+        .map(|(index, stage)| (stage.address().to_string(), index))
+        .collect();
+    // As text, a flow with a dash may come before or after: only the outermost matter.
+    let (Some(first), Some(last)) = (indexes.keys().min(), indexes.keys().max()) else {
+        return parts;
+    };
+    for member in nodes {
+        for (stage, beat) in member.last.stages.range(first.clone()..=last.clone()) {
+            if let Some(index) = indexes.get(stage) {
+                parts[*index].insert(member.last.node.clone(), beat.holds.count());
+            }
+        }
+    }
+    parts
 }
 
-/// All stages of flows.
-pub(super) fn stages(flows: Vec<FlowView>) -> impl Iterator<Item = StageView> {
-    flows.into_iter().flat_map(|flow| flow.stages)
+/// Which stages somebody wants to see. What is not said is not asked for.
+#[derive(Clone, Debug)]
+pub struct StageQuery {
+    /// Those of this flow.
+    pub flow: Option<Name>,
+    /// Those whose address begins so.
+    pub prefix: Option<String>,
+    /// Those that are so.
+    pub state: Option<StageState>,
+    /// Those that this node has a part of.
+    pub node: Option<String>,
+    /// Those after this one.
+    pub after: Option<StageAddress>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+impl Default for StageQuery {
+    fn default() -> Self {
+        Self {
+            flow: None,
+            prefix: None,
+            state: None,
+            node: None,
+            after: None,
+            limit: usize::MAX,
+        }
+    }
+}
+
+impl StageQuery {
+    pub(super) fn wants_address(&self, address: &StageAddress) -> bool {
+        let begins = |prefix: &String| address.to_string().starts_with(prefix);
+        self.flow.as_ref().is_none_or(|flow| flow == address.flow())
+            && self.after.as_ref().is_none_or(|after| after < address)
+            && self.prefix.as_ref().is_none_or(begins)
+    }
+
+    pub(super) fn wants(&self, stage: &StageShown) -> bool {
+        self.state.is_none_or(|state| state == stage.stage.state)
+    }
+}
+
+/// What a stage is to be, as it is stored. It changes only when somebody changes it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct DefinitionShown {
+    /// Its flow and name.
+    pub stage: StageAddress,
+    /// The number of the version.
+    pub version: u32,
+    /// What it is to be.
+    pub spec: StageSpec,
+    /// A path, a URI, a plug-in, or `upload`.
+    pub source: String,
+    /// The digest of the component.
+    pub digest: String,
+    /// Where its router comes from, if that is one's own.
+    pub router_source: Option<String>,
+    /// The digest of that router.
+    pub router_digest: Option<String>,
+    /// Whether the sources are watched.
+    pub watch: bool,
+    /// Where it runs, if several nodes share it.
+    pub places: Places,
+}
+
+impl DefinitionShown {
+    pub(super) fn of(record: &Record) -> Self {
+        let router = record.router.as_ref();
+        Self {
+            stage: record.spec.address.clone(),
+            version: record.version,
+            spec: record.spec.clone(),
+            source: record.component.source.to_string(),
+            digest: record.component.digest.clone(),
+            router_source: router.map(|own| own.source.to_string()),
+            router_digest: router.map(|own| own.digest.clone()),
+            watch: record.watch,
+            places: record.places.clone(),
+        }
+    }
+}
+
+/// A version that a stage had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct VersionShown {
+    /// Its number.
+    pub version: u32,
+    /// The digest of its code.
+    pub digest: String,
+    /// When it was deployed, in milliseconds since 1970.
+    pub deployed_at_ms: u64,
+    /// What became of it.
+    pub state: VersionState,
+}
+
+/// What became of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VersionState {
+    /// It is the one that runs, or is to run.
+    Current,
+    /// Another one took over, or the stage was stopped.
+    Past,
+    /// It failed on probation.
+    RolledBack,
+}
+
+/// The versions in a history, the newest first.
+pub(super) fn versions(history: &[HistoryEntry], current: Option<u32>) -> Vec<VersionShown> {
+    let mut versions: BTreeMap<u32, VersionShown> = BTreeMap::new();
+    for entry in history {
+        match entry.event {
+            HistoryEvent::Deployed | HistoryEvent::Replaced => {
+                versions.insert(
+                    entry.version,
+                    VersionShown {
+                        version: entry.version,
+                        digest: entry.digest.clone(),
+                        deployed_at_ms: entry.at_ms,
+                        state: VersionState::Past,
+                    },
+                );
+            }
+            HistoryEvent::RolledBack => {
+                if let Some(version) = versions.get_mut(&entry.version) {
+                    version.state = VersionState::RolledBack;
+                }
+            }
+            _ => {}
+        }
+    }
+    if let Some(current) = current.and_then(|current| versions.get_mut(&current)) {
+        current.state = VersionState::Current;
+    }
+    versions.into_values().rev().collect()
 }

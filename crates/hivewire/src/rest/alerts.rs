@@ -1,63 +1,133 @@
 //! `/api/v1/alerts`
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::http::HeaderMap;
-use control::alerts::Labels;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query};
+use control::alerts::{Alert, AlertState, Labels, Severity, Silence};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::app::{App, Node};
-use super::body;
+use super::app::Node;
+use super::body::Order;
+use super::etag::Tagged;
+use super::paging::{limit_of, next_of};
 use super::problem::Problem;
-use crate::alerts::{AlertService, SilenceRequest};
+use super::views::bad_query;
+use crate::alerts::{AlertService, ReceiverShown, RuleShown, SilenceRequest, Tested};
 
 const SILENCE_SECONDS_MAX: u64 = 366 * 24 * 3_600;
 
-pub(super) async fn list(Node(running): Node) -> Json<Value> {
+/// Which alerts somebody wants to see.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AlertsQuery {
+    /// Those of this rule.
+    rule: Option<String>,
+    /// Those that are so.
+    state: Option<AlertState>,
+    /// Those that are so bad.
+    severity: Option<Severity>,
+    /// The `next` of the page before.
+    after: Option<usize>,
+    /// How many at most: 1,000 unless it says otherwise, and never more than 10,000.
+    #[schemars(range(max = 10_000))]
+    limit: Option<usize>,
+}
+
+impl AlertsQuery {
+    fn wants(&self, alert: &Alert) -> bool {
+        self.rule.as_ref().is_none_or(|rule| *rule == alert.rule)
+            && self.state.is_none_or(|state| state == alert.state)
+            && self
+                .severity
+                .is_none_or(|severity| severity == alert.severity)
+    }
+}
+
+/// What is wrong, as this node sees it.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct AlertPage {
+    /// The node that answers.
+    node: String,
+    alerts: Vec<Alert>,
+    /// What to give as `after` for the next page; null if this was the last one.
+    next: Option<String>,
+    /// How many more are wrong than are kept.
+    left_out: usize,
+    receivers: Vec<ReceiverShown>,
+}
+
+/// The rules of this node.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Rules {
+    rules: Vec<RuleShown>,
+}
+
+/// The silences that hold.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SilenceList {
+    silences: Vec<Silence>,
+}
+
+/// What came of a test.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct TestResult {
+    receivers: Vec<Tested>,
+}
+
+pub(super) async fn list(
+    Node(running): Node,
+    query: Result<Query<AlertsQuery>, QueryRejection>,
+) -> Result<Tagged<AlertPage>, Problem> {
+    let Query(query) = query.map_err(bad_query)?;
+    let limit = limit_of(query.limit)?;
     let service = &running.alerts;
     let (alerts, left_out) = service.list();
-    Json(json!({
-        "node": service.node(),
-        "alerts": alerts,
-        "left_out": left_out,
-        "receivers": service.receivers(),
+    let wanted = alerts.into_iter().filter(|alert| query.wants(alert));
+    // There are few hundreds at most, so their place in the list will do.
+    let rest = wanted.enumerate().skip(query.after.unwrap_or_default());
+    let (alerts, next) = next_of(rest.collect(), limit, |(index, _)| (index + 1).to_string());
+    Ok(Tagged(AlertPage {
+        node: service.node().to_owned(),
+        alerts: alerts.into_iter().map(|(_, alert)| alert).collect(),
+        next,
+        left_out,
+        receivers: service.receivers(),
     }))
 }
 
-pub(super) async fn rules(Node(running): Node) -> Json<Value> {
-    Json(json!({ "rules": running.alerts.rules() }))
+pub(super) async fn rules(Node(running): Node) -> Tagged<Rules> {
+    let rules = running.alerts.rules();
+    Tagged(Rules { rules })
 }
 
-pub(super) async fn silences(Node(running): Node) -> Result<Json<Value>, Problem> {
+pub(super) async fn silences(Node(running): Node) -> Result<Tagged<SilenceList>, Problem> {
     let silences = running.alerts.silences().await?;
-    Ok(Json(json!({ "silences": silences })))
+    Ok(Tagged(SilenceList { silences }))
 }
 
-#[derive(Deserialize)]
+/// Of which alerts nobody is to be told, and for how long.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct SilenceOrder {
+pub(super) struct SilenceOrder {
+    /// The rule; a `*` at its end stands for any rest.
     rule: Option<String>,
+    /// Labels that an alert must have; a `*` at the end of a value stands for any rest.
     #[serde(default)]
     labels: Labels,
+    #[schemars(range(min = 1, max = 31_622_400))]
     for_seconds: u64,
+    /// Why, for people.
     #[serde(default)]
     why: String,
 }
 
 pub(super) async fn silence(
-    State(app): State<Arc<App>>,
     Node(running): Node,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, Problem> {
-    let bytes = body::read(&app, &headers, body, body::ORDER_BYTES_MAX).await?;
-    let order: SilenceOrder = body::parse(&bytes)?;
+    Order(order): Order<SilenceOrder>,
+) -> Result<Json<Silence>, Problem> {
     if !(1..=SILENCE_SECONDS_MAX).contains(&order.for_seconds) {
         return Err(Problem::bad_request(format!(
             "for_seconds is between 1 and {SILENCE_SECONDS_MAX}"
@@ -74,7 +144,7 @@ pub(super) async fn silence(
     };
     let silence = running.alerts.silence(&request).await?;
     let silence = silence.map_err(|error| Problem::bad_request(error.to_string()))?;
-    Ok(Json(json!(silence)))
+    Ok(Json(silence))
 }
 
 /// A name that is not a rule's is a slip; one that ends in `*` may be meant for later.
@@ -94,22 +164,22 @@ fn check_rule(service: &AlertService, name: &str) -> Result<(), Problem> {
 pub(super) async fn unsilence(
     Node(running): Node,
     path: Result<Path<u64>, PathRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Silence>, Problem> {
     let Path(id) = path.map_err(|error| Problem::bad_request(error.body_text()))?;
     match running.alerts.unsilence(id).await? {
-        Some(silence) => Ok(Json(json!(silence))),
+        Some(silence) => Ok(Json(silence)),
         None => Err(Problem::not_found(format!(
             "there is no silence {id}: see GET /api/v1/alerts/silences"
         ))),
     }
 }
 
-pub(super) async fn test(Node(running): Node) -> Result<Json<Value>, Problem> {
-    let tested = running.alerts.test().await;
-    if tested.is_empty() {
+pub(super) async fn test(Node(running): Node) -> Result<Json<TestResult>, Problem> {
+    let receivers = running.alerts.test().await;
+    if receivers.is_empty() {
         return Err(Problem::conflict(
             "nobody is told: add `[[alerts.webhooks]]` or `[[alerts.emails]]` to the configuration",
         ));
     }
-    Ok(Json(json!({ "receivers": tested })))
+    Ok(Json(TestResult { receivers }))
 }

@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use url::Url;
 
 use super::access::AllowedHosts;
+use super::idempotency::Answers;
 use super::problem::Problem;
 use super::requests::RequestLog;
 use crate::alerts::AlertService;
@@ -70,6 +71,8 @@ pub(crate) struct App {
     pub stop: watch::Receiver<bool>,
     pub bodies: Arc<Semaphore>,
     pub running: OnceLock<Arc<Running>>,
+    /// What requests with an `Idempotency-Key` were answered.
+    pub answers: Answers,
 }
 
 /// What is there once all listeners are ready.
@@ -119,6 +122,7 @@ impl App {
             stop,
             bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / BUDGET_UNIT_BYTES)),
             running: OnceLock::new(),
+            answers: Answers::default(),
         }
     }
 

@@ -1,15 +1,19 @@
 //! Reading bodies of requests: limited in size, time and memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::app::{App, BUDGET_UNIT_BYTES};
+use super::app::{App, BUDGET_UNIT_BYTES, Node};
+use super::operation::{Asks, JSON, Operation};
 use super::problem::Problem;
 
 /// Room for the largest body of a message in base64, with something around it.
@@ -87,4 +91,75 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(bytes).map_err(|error| {
         Problem::bad_request(format!("the body is not the JSON expected here: {error}"))
     })
+}
+
+/// A body that is a JSON object of this type and says what to do.
+pub(super) struct Order<T, const BYTES_MAX: usize = ORDER_BYTES_MAX>(pub T);
+
+impl<T: DeserializeOwned, const BYTES_MAX: usize> FromRequest<Arc<App>> for Order<T, BYTES_MAX> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let bytes = read(app, &parts.headers, body, BYTES_MAX).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
+impl<T: JsonSchema, const BYTES_MAX: usize> Asks for Order<T, BYTES_MAX> {
+    fn asks(operation: &mut Operation) {
+        takes_json::<T>(operation);
+        operation.needs_body = true;
+    }
+}
+
+/// The same where no body means that nothing is said.
+pub(super) struct MaybeOrder<T>(pub T);
+
+impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for MaybeOrder<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let bytes = read(app, &parts.headers, body, ORDER_BYTES_MAX).await?;
+        match bytes.is_empty() {
+            true => Ok(Self(T::default())),
+            false => parse(&bytes).map(Self),
+        }
+    }
+}
+
+impl<T: JsonSchema> Asks for MaybeOrder<T> {
+    fn asks(operation: &mut Operation) {
+        takes_json::<T>(operation);
+    }
+}
+
+fn takes_json<T: JsonSchema>(operation: &mut Operation) {
+    operation.reads_body();
+    let schema = |generator: &mut schemars::SchemaGenerator| generator.subschema_for::<T>();
+    operation.body.push((JSON, Some(schema)));
+}
+
+/// The bytes of a component.
+pub(super) struct Upload(pub Bytes);
+
+impl FromRequest<Arc<App>> for Upload {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let Node(running) = Node::from_request_parts(&mut parts, app).await?;
+        let bytes_max = usize::try_from(running.deployments.component_bytes_max());
+        let bytes_max = bytes_max.unwrap_or(usize::MAX);
+        read(app, &parts.headers, body, bytes_max).await.map(Self)
+    }
+}
+
+impl Asks for Upload {
+    fn asks(operation: &mut Operation) {
+        operation.reads_body();
+        operation.body.push(("application/wasm", None));
+        operation.needs_body = true;
+    }
 }

@@ -1,24 +1,23 @@
 //! `/api/v1/dead`
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::body::Body;
+use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use broker::{Broker, CommitError, DEAD_LETTERS, DeadFilter, DeadLetter, PublishError};
 use journal::AppendError;
 use kernel::{Destination, Message, Name};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use super::app::{App, Node};
-use super::body;
+use super::app::Node;
+use super::body::MaybeOrder;
+use super::etag::Tagged;
+use super::paging::{checked, next_of};
 use super::problem::Problem;
-use super::views::{add_message, bad_query};
+use super::views::{MessageShown, bad_query};
 
 const LETTERS_DEFAULT: usize = 100;
 const LETTERS_MAX: usize = 1_000;
@@ -26,56 +25,106 @@ const LETTERS_MAX: usize = 1_000;
 const BODY_SHOWN_BYTES_MAX: usize = 4 << 10;
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(30);
 
-#[derive(Deserialize)]
+/// Which dead letters somebody wants to see.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeadQuery {
+    /// Those that came from the queue or topic of this name.
     from: Option<String>,
+    /// This one.
     id: Option<u64>,
+    /// The `next` of the page before.
+    after: Option<u64>,
+    /// How many at most: 100 unless it says otherwise, and never more than 1,000.
+    #[schemars(range(max = 1_000))]
     limit: Option<usize>,
 }
 
 /// Which letters an order is about; without anything, all of them.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct DeadOrder {
+pub(super) struct DeadOrder {
+    /// Those that came from the queue or topic of this name.
     from: Option<String>,
+    /// This one.
     id: Option<u64>,
+}
+
+/// Dead letters, the oldest first.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DeadPage {
+    letters: Vec<LetterShown>,
+    /// What to give as `after` for the next page; null if this was the last one.
+    next: Option<String>,
+}
+
+/// A message that nobody could handle.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct LetterShown {
+    id: u64,
+    /// The queue or topic that it came from.
+    from: Option<String>,
+    from_kind: Option<OriginKind>,
+    reason: Option<String>,
+    tries: Option<u64>,
+    /// When, in milliseconds since 1970.
+    died_at: Option<u64>,
+    #[serde(flatten)]
+    message: MessageShown,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum OriginKind {
+    Queue,
+    Topic,
+}
+
+/// How many letters were sent back.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Replayed {
+    replayed: usize,
+}
+
+/// How many letters are gone.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Purged {
+    purged: usize,
 }
 
 fn filter(from: Option<&str>, id: Option<u64>) -> Result<DeadFilter, Problem> {
     let from = from.map(Name::new).transpose();
     let from = from.map_err(|error| Problem::bad_request(error.to_string()))?;
-    Ok(DeadFilter { from, id })
+    Ok(DeadFilter { from, id, after: 0 })
 }
 
 pub(super) async fn list(
     Node(running): Node,
     query: Result<Query<DeadQuery>, QueryRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Tagged<DeadPage>, Problem> {
     let Query(query) = query.map_err(bad_query)?;
-    let limit = query.limit.unwrap_or(LETTERS_DEFAULT);
-    if limit > LETTERS_MAX {
-        return Err(Problem::bad_request(format!(
-            "limit is at most {LETTERS_MAX}"
-        )));
-    }
-    let filter = filter(query.from.as_deref(), query.id)?;
+    let limit = checked(query.limit, LETTERS_DEFAULT, LETTERS_MAX)?;
+    let filter = DeadFilter {
+        after: query.after.unwrap_or_default(),
+        ..filter(query.from.as_deref(), query.id)?
+    };
     let broker = running.broker()?.clone();
     let letters = blocking(move || match limit {
         0 => Vec::new(),
-        limit => broker.dead_letters(&filter, limit),
+        limit => broker.dead_letters(&filter, limit + 1),
     });
-    let letters: Vec<Value> = letters.await?.iter().map(view).collect();
-    Ok(Json(json!({ "letters": letters })))
+    let (letters, next) = next_of(letters.await?, limit, |letter| letter.id.to_string());
+    Ok(Tagged(DeadPage {
+        letters: letters.iter().map(view).collect(),
+        next,
+    }))
 }
 
 pub(super) async fn replay(
-    State(app): State<Arc<App>>,
     Node(running): Node,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, Problem> {
-    let filter = order(&app, &headers, body).await?;
+    MaybeOrder(order): MaybeOrder<DeadOrder>,
+) -> Result<Json<Replayed>, Problem> {
+    let filter = filter(order.from.as_deref(), order.id)?;
     let broker = running.broker()?;
     let end = Instant::now() + REPLAY_TIMEOUT;
     let mut replayed = 0;
@@ -83,7 +132,11 @@ pub(super) async fn replay(
         let waiting = dead_waiting(broker);
         let (some_broker, some_filter) = (broker.clone(), filter.clone());
         match blocking(move || some_broker.replay_dead(&some_filter)).await? {
-            Ok(letters) => return Ok(Json(json!({ "replayed": replayed + letters }))),
+            Ok(letters) => {
+                return Ok(Json(Replayed {
+                    replayed: replayed + letters,
+                }));
+            }
             Err(error) if is_not_ready(&error) && Instant::now() < end => {
                 replayed += waiting.saturating_sub(dead_waiting(broker));
                 // If this takes too long, the next round says so.
@@ -107,25 +160,13 @@ fn is_not_ready(error: &CommitError) -> bool {
 }
 
 pub(super) async fn purge(
-    State(app): State<Arc<App>>,
     Node(running): Node,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, Problem> {
-    let filter = order(&app, &headers, body).await?;
+    MaybeOrder(order): MaybeOrder<DeadOrder>,
+) -> Result<Json<Purged>, Problem> {
+    let filter = filter(order.from.as_deref(), order.id)?;
     let broker = running.broker()?.clone();
     let purged = blocking(move || broker.purge_dead(&filter)).await?;
-    Ok(Json(json!({ "purged": purged })))
-}
-
-async fn order(app: &App, headers: &HeaderMap, body: Body) -> Result<DeadFilter, Problem> {
-    let bytes = body::read(app, headers, body, body::ORDER_BYTES_MAX).await?;
-    let order: DeadOrder = if bytes.is_empty() {
-        DeadOrder::default()
-    } else {
-        body::parse(&bytes)?
-    };
-    filter(order.from.as_deref(), order.id)
+    Ok(Json(Purged { purged }))
 }
 
 /// Letters that wait on disk are read from there, which must not hold up the runtime.
@@ -136,21 +177,21 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|error| Problem::internal(error.to_string()))
 }
 
-fn view(letter: &DeadLetter) -> Value {
+fn view(letter: &DeadLetter) -> LetterShown {
     let headers = &letter.message.headers;
     let number = |name| headers.get(name).and_then(|text| text.parse::<u64>().ok());
-    let (kind, from) = match &letter.origin {
-        Some(Destination::Queue(name)) => (Some("queue"), Some(name.as_str())),
-        Some(Destination::Topic(name)) => (Some("topic"), Some(name.as_str())),
+    let (from_kind, from) = match &letter.origin {
+        Some(Destination::Queue(name)) => (Some(OriginKind::Queue), Some(name.to_string())),
+        Some(Destination::Topic(name)) => (Some(OriginKind::Topic), Some(name.to_string())),
         None => (None, None),
     };
-    let mut object = Map::new();
-    object.insert("id".into(), letter.id.into());
-    object.insert("from".into(), from.into());
-    object.insert("from_kind".into(), kind.into());
-    object.insert("reason".into(), headers.get(Message::DEAD_REASON).into());
-    object.insert("tries".into(), number(Message::DEAD_TRIES).into());
-    object.insert("died_at".into(), number(Message::DEAD_AT).into());
-    add_message(&mut object, &letter.message, BODY_SHOWN_BYTES_MAX);
-    object.into()
+    LetterShown {
+        id: letter.id,
+        from,
+        from_kind,
+        reason: headers.get(Message::DEAD_REASON).map(str::to_owned),
+        tries: number(Message::DEAD_TRIES),
+        died_at: number(Message::DEAD_AT),
+        message: MessageShown::new(&letter.message, BODY_SHOWN_BYTES_MAX),
+    }
 }

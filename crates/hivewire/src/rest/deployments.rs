@@ -1,50 +1,64 @@
 //! `/api/v1/deployments` and `/api/v1/components`
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::body::Body;
-use axum::extract::State;
 use axum::http::HeaderMap;
-use serde_json::{Value, json};
+use kernel::StageAddress;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::app::{App, Node};
-use super::body;
+use super::app::Node;
+use super::body::{Order, Upload};
+use super::etag::expected;
 use super::problem::Problem;
 use crate::deploy::{ComponentsError, DeployError, DeployRequest, PluginError, StoreError};
 
 /// Arguments may be long, but they are no place for data.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
+/// What a deployment led to.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Deployed {
+    stage: StageAddress,
+    /// The number of the version, counted over restarts of the node.
+    version: u32,
+    /// Whether there was one before.
+    replaced: bool,
+    /// Whether anything is other than before: the same request again changes nothing.
+    changed: bool,
+    /// The digest of the component.
+    digest: String,
+}
+
 pub(super) async fn deploy(
-    State(app): State<Arc<App>>,
     Node(running): Node,
     headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, Problem> {
-    let bytes = body::read(&app, &headers, body, REQUEST_BYTES_MAX).await?;
-    let request: DeployRequest = body::parse(&bytes)?;
+    Order(mut request): Order<DeployRequest, REQUEST_BYTES_MAX>,
+) -> Result<Json<Deployed>, Problem> {
+    request.expected = expected(&headers);
     let stage = request.stage.clone();
     let deployed = running.deployments.deploy(request).await?;
-    Ok(Json(json!({
-        "stage": stage,
-        "version": deployed.version,
-        "replaced": deployed.replaced,
-        "digest": deployed.digest,
-    })))
+    Ok(Json(Deployed {
+        stage,
+        version: deployed.version,
+        replaced: deployed.replaced,
+        changed: deployed.changed,
+        digest: deployed.digest,
+    }))
+}
+
+/// A component that was uploaded.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Uploaded {
+    /// SHA-256 in hexadecimal digits.
+    digest: String,
 }
 
 pub(super) async fn upload(
-    State(app): State<Arc<App>>,
     Node(running): Node,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, Problem> {
-    let bytes_max = usize::try_from(running.deployments.component_bytes_max());
-    let bytes_max = bytes_max.unwrap_or(usize::MAX);
-    let bytes = body::read(&app, &headers, body, bytes_max).await?;
+    Upload(bytes): Upload,
+) -> Result<Json<Uploaded>, Problem> {
     let digest = running.deployments.upload(bytes).await?;
-    Ok(Json(json!({ "digest": digest })))
+    Ok(Json(Uploaded { digest }))
 }
 
 impl From<DeployError> for Problem {
@@ -52,6 +66,7 @@ impl From<DeployError> for Problem {
         let (check, detail) = (error.check(), error.to_string());
         match error {
             DeployError::Request(_) => Self::bad_request(detail),
+            DeployError::NotExpected { .. } => Self::changed(detail),
             DeployError::Plugin(PluginError::Store(_)) => Self::not_ready(detail),
             DeployError::Stage(runtime::DeployError::Stopping | runtime::DeployError::Bus(_)) => {
                 Self::not_ready(detail)

@@ -5,39 +5,88 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::app::App;
-use super::node::journal_state;
+use super::node::{JournalState, journal_state};
+use super::operation::{Answers, Operation};
 
-pub(super) async fn show(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
-    let version = env!("CARGO_PKG_VERSION");
-    let unavailable = |status: &str| {
-        let body = json!({ "status": status, "version": version });
-        (StatusCode::SERVICE_UNAVAILABLE, Json(body))
+/// How a node is.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Health {
+    status: HealthStatus,
+    version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uptime_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    journal: Option<JournalState>,
+    /// What it is called among others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum HealthStatus {
+    /// All listeners are ready.
+    Ready,
+    /// They are not yet.
+    Starting,
+    /// It ends.
+    Draining,
+    /// Its journal has failed.
+    Failed,
+    /// It does not hear itself on the bus any more.
+    #[serde(rename = "cut off")]
+    CutOff,
+}
+
+impl IntoResponse for Health {
+    fn into_response(self) -> Response {
+        let status = match self.status {
+            HealthStatus::Ready => StatusCode::OK,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        (status, Json(self)).into_response()
+    }
+}
+
+impl Answers for Health {
+    fn answers(operation: &mut Operation) {
+        operation.gives_json::<Self>(200);
+        operation.gives_json::<Self>(503);
+    }
+}
+
+pub(super) async fn show(State(app): State<Arc<App>>) -> Health {
+    let is = |status| Health {
+        status,
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: None,
+        journal: None,
+        node: None,
     };
     let Some(running) = app.running.get() else {
-        return unavailable("starting");
+        return is(HealthStatus::Starting);
     };
     if app.is_draining() {
-        return unavailable("draining");
+        return is(HealthStatus::Draining);
     }
-    let mut body = json!({
-        "status": "ready",
-        "version": version,
-        "uptime_seconds": app.started.elapsed().as_secs(),
-    });
+    let mut health = is(HealthStatus::Ready);
+    health.uptime_seconds = Some(app.started.elapsed().as_secs());
     if let Some(broker) = &running.broker {
         if broker.journal().failure().is_some() {
-            return unavailable("failed");
+            return is(HealthStatus::Failed);
         }
-        body["journal"] = journal_state(broker).await.into();
+        health.journal = Some(journal_state(broker).await);
     }
     if let Some(agent) = running.deployments.agent() {
         if agent.is_cut_off() {
-            return unavailable("cut off");
+            return is(HealthStatus::CutOff);
         }
-        body["node"] = agent.name().as_str().into();
+        health.node = Some(agent.name().to_string());
     }
-    (StatusCode::OK, Json(body))
+    health
 }

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_lite::stream;
 use runtime::{LogLine, LogReader};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -25,12 +26,17 @@ use super::views::bad_query;
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const LINES_AT_ONCE: usize = 256;
 
-#[derive(Deserialize)]
+/// Which lines somebody wants to see.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LogsQuery {
+    /// Those with larger numbers.
     after: Option<u64>,
+    /// So many of the last ones.
     tail: Option<u64>,
+    /// Those of the worker with this number.
     worker: Option<u32>,
+    /// Whether it goes on with lines as they are written.
     #[serde(default)]
     follow: bool,
 }

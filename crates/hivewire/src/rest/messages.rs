@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{FromRequest, Path, Query, Request};
 use axum::http::HeaderMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,15 +15,18 @@ use bytes::Bytes;
 use journal::{AppendError, Position};
 use kernel::limits::BODY_BYTES_MAX;
 use kernel::{Destination, Headers, HeadersError, Message};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::app::{App, Node};
 use super::body;
+use super::etag::Tagged;
+use super::operation::{Asks, JSON, Operation, SchemaOf};
+use super::paging::checked;
 use super::problem::Problem;
 use super::queues::missing;
-use super::views::{add_message, bad_query, name_of};
+use super::views::{MessageShown, bad_query, name_of};
 
 const DURABLE_HEADER: &str = "hivewire-durable";
 pub(super) const HEADER_PREFIX: &str = "hivewire-header-";
@@ -43,42 +45,78 @@ const PEEK_BYTES_MAX: usize = 16 << 20;
 /// Few at a time, so that large messages do not all come into memory before they are counted.
 const PEEK_STEP_MESSAGES: usize = 16;
 
+/// What became of messages that were published.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Published {
+    /// How many were taken in.
+    accepted: usize,
+    ack_level: AckLevel,
+}
+
+/// What an acknowledgement is worth.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum AckLevel {
+    /// None of them was durable.
+    Memory,
+    /// Every durable one survives loss of power.
+    Synced,
+}
+
 pub(super) async fn publish_to_queue(
-    State(app): State<Arc<App>>,
     node: Node,
     path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, Problem> {
+    Messages(batch): Messages,
+) -> Result<Json<Published>, Problem> {
     let destination = Destination::Queue(name_of(path)?);
-    publish(&app, node, destination, headers, body).await
+    publish(node, destination, batch).await
 }
 
 pub(super) async fn publish_to_topic(
-    State(app): State<Arc<App>>,
     node: Node,
     path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, Problem> {
+    Messages(batch): Messages,
+) -> Result<Json<Published>, Problem> {
     let destination = Destination::Topic(name_of(path)?);
-    publish(&app, node, destination, headers, body).await
+    publish(node, destination, batch).await
+}
+
+/// The messages in the body of a request: one as it is, or a batch as JSON.
+pub(super) struct Messages(pub Vec<Publication>);
+
+impl FromRequest<Arc<App>> for Messages {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let headers = &parts.headers;
+        let bytes = body::read(app, headers, body, body::REQUEST_BYTES_MAX).await?;
+        match body::is_json(headers) {
+            true => batch_of(&bytes).map(Self),
+            false => Ok(Self(vec![single_of(headers, bytes)?])),
+        }
+    }
+}
+
+impl Asks for Messages {
+    fn asks(operation: &mut Operation) {
+        operation.reads_body();
+        let batch: SchemaOf = |generator| generator.subschema_for::<Batch>();
+        operation.body.push((JSON, Some(batch)));
+        operation.body.push(("*/*", None));
+        operation.headers.push((
+            "Hivewire-Durable",
+            "`false` keeps a message that is sent as it is in memory only; the default is `true`",
+        ));
+    }
 }
 
 async fn publish(
-    app: &App,
     Node(running): Node,
     destination: Destination,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, Problem> {
+    mut batch: Vec<Publication>,
+) -> Result<Json<Published>, Problem> {
     let broker = running.broker()?;
-    let bytes = body::read(app, &headers, body, body::REQUEST_BYTES_MAX).await?;
-    let mut batch = if body::is_json(&headers) {
-        batch_of(&bytes)?
-    } else {
-        vec![single_of(&headers, bytes)?]
-    };
     let now = broker.clock().now();
     for publication in &mut batch {
         publication.message.published_at = now;
@@ -90,10 +128,13 @@ async fn publish(
     if let Some(error) = refused {
         return Err(Problem::from(error).accepted(accepted));
     }
-    let ack_level = if stored.is_some() { "synced" } else { "memory" };
-    Ok(Json(
-        json!({ "accepted": accepted, "ack_level": ack_level }),
-    ))
+    Ok(Json(Published {
+        accepted,
+        ack_level: match stored {
+            Some(_) => AckLevel::Synced,
+            None => AckLevel::Memory,
+        },
+    }))
 }
 
 /// Publishes a batch, waiting where the disk is behind.
@@ -128,7 +169,7 @@ async fn confirm(broker: &Broker, position: Position) -> Result<(), Problem> {
     }
 }
 
-pub(super) fn single_of(headers: &HeaderMap, body: Bytes) -> Result<Publication, Problem> {
+fn single_of(headers: &HeaderMap, body: Bytes) -> Result<Publication, Problem> {
     let durable = match headers.get(DURABLE_HEADER).map(|value| value.as_bytes()) {
         None | Some(b"true") => true,
         Some(b"false") => false,
@@ -173,19 +214,25 @@ fn publication<'a>(
     })
 }
 
-#[derive(Deserialize)]
+/// Messages to be published together.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Batch {
+    #[schemars(length(max = 10_000))]
     messages: Vec<BatchMessage>,
 }
 
-#[derive(Deserialize)]
+/// A message to be published: either with a `body` or with a `body_base64`.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct BatchMessage {
+    /// The body, if it is text.
     body: Option<String>,
+    /// The body in base64.
     body_base64: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    /// Whether it is to survive a restart.
     #[serde(default = "durable_by_default")]
     durable: bool,
 }
@@ -194,7 +241,7 @@ fn durable_by_default() -> bool {
     true
 }
 
-pub(super) fn batch_of(bytes: &[u8]) -> Result<Vec<Publication>, Problem> {
+fn batch_of(bytes: &[u8]) -> Result<Vec<Publication>, Problem> {
     let batch: Batch = body::parse(bytes).map_err(|problem| {
         problem.hint("application/json is for batches, {\"messages\": [{\"body\": …}]}; to send JSON as one message, use another content type such as text/plain")
     })?;
@@ -233,39 +280,81 @@ impl BatchMessage {
     }
 }
 
-#[derive(Deserialize)]
+/// How much of a queue somebody wants to see.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PeekQuery {
+    /// The `next` of the page before.
+    after: Option<u64>,
+    /// How many at most: 10 unless it says otherwise, and never more than 1,000.
+    #[schemars(range(max = 1_000))]
     limit: Option<usize>,
+}
+
+/// Messages that wait, in order.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MessagePage {
+    messages: Vec<EntryShown>,
+    /// What to give as `after` for the next page; null if this was the last one.
+    next: Option<String>,
+}
+
+/// A message of a queue or topic.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct EntryShown {
+    id: u64,
+    #[serde(flatten)]
+    message: MessageShown,
+    /// Whether it may have been delivered before.
+    redelivered: bool,
+    tries: u32,
+    durable: bool,
+}
+
+impl EntryShown {
+    pub fn new(entry: &Entry) -> Self {
+        Self {
+            id: entry.id,
+            message: MessageShown::new(&entry.message, usize::MAX),
+            redelivered: entry.redelivered,
+            tries: entry.tries,
+            durable: entry.durable,
+        }
+    }
 }
 
 pub(super) async fn peek(
     Node(running): Node,
     path: Result<Path<String>, PathRejection>,
     query: Result<Query<PeekQuery>, QueryRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Tagged<MessagePage>, Problem> {
     let name = name_of(path)?;
     let Query(query) = query.map_err(bad_query)?;
-    let limit = query.limit.unwrap_or(PEEK_MESSAGES_DEFAULT);
-    if limit > PEEK_MESSAGES_MAX {
-        return Err(Problem::bad_request(format!(
-            "limit is at most {PEEK_MESSAGES_MAX}"
-        )));
-    }
+    let limit = checked(query.limit, PEEK_MESSAGES_DEFAULT, PEEK_MESSAGES_MAX)?;
+    let after = query.after.unwrap_or_default();
     let queue = running.broker()?.find_queue(name.as_str());
     let queue = queue.ok_or_else(|| missing(&name))?;
     // What waits on disk is read from there.
-    let entries = tokio::task::spawn_blocking(move || peek_some(&queue, limit)).await;
-    let entries = entries.map_err(|error| Problem::internal(error.to_string()))?;
-    let messages: Vec<Value> = entries.iter().map(|entry| view(entry).into()).collect();
-    Ok(Json(json!({ "messages": messages })))
+    let looking = tokio::task::spawn_blocking(move || {
+        let entries = peek_some(&queue, after, limit);
+        let last = entries.last().map(|entry| entry.id);
+        let has_more = last.is_some_and(|last| !queue.peek(last, 1).is_empty());
+        (entries, last.filter(|_| has_more))
+    });
+    let (entries, next) = looking
+        .await
+        .map_err(|error| Problem::internal(error.to_string()))?;
+    Ok(Tagged(MessagePage {
+        messages: entries.iter().map(EntryShown::new).collect(),
+        next: next.map(|id| id.to_string()),
+    }))
 }
 
-fn peek_some(queue: &Queue, limit: usize) -> Vec<Entry> {
+fn peek_some(queue: &Queue, after: u64, limit: usize) -> Vec<Entry> {
     let mut found: Vec<Entry> = Vec::new();
     let mut bytes = 0;
     while found.len() < limit && bytes < PEEK_BYTES_MAX {
-        let after = found.last().map_or(0, |entry| entry.id);
+        let after = found.last().map_or(after, |entry| entry.id);
         let page = queue.peek(after, PEEK_STEP_MESSAGES.min(limit - found.len()));
         if page.is_empty() {
             break;
@@ -274,15 +363,4 @@ fn peek_some(queue: &Queue, limit: usize) -> Vec<Entry> {
         found.extend(page);
     }
     found
-}
-
-/// A message of a queue or topic as JSON.
-pub(super) fn view(entry: &Entry) -> Map<String, Value> {
-    let mut object = Map::new();
-    object.insert("id".into(), entry.id.into());
-    add_message(&mut object, &entry.message, usize::MAX);
-    object.insert("redelivered".into(), entry.redelivered.into());
-    object.insert("tries".into(), entry.tries.into());
-    object.insert("durable".into(), entry.durable.into());
-    object
 }

@@ -13,18 +13,19 @@ use bytes::Bytes;
 use futures_lite::stream;
 use kernel::PluginId;
 use kernel::descriptor::PluginKind;
+use schemars::JsonSchema;
 use semver::Version;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::app::{App, Node, Running};
-use super::body;
+use super::body::{self, Upload};
+use super::etag::{Tagged, is_known};
 use super::problem::Problem;
 use super::views::bad_query;
 use crate::deploy::{
-    FoundPlugin, PluginError, PluginNotes, PluginPage, PluginQuery, PluginRef, PluginVersions,
-    PushedPlugin, StoreError, version_of,
+    FoundPlugin, Plugin, PluginError, PluginNotes, PluginPage, PluginQuery, PluginRef,
+    PluginVersions, PushedPlugin, StoreError, version_of,
 };
 
 /// Stands for a version where one is read.
@@ -35,21 +36,29 @@ const TEXT_BYTES_MAX: usize = 200;
 /// A component is sent in pieces of that size.
 const PIECE_BYTES: usize = 64 << 10;
 
-#[derive(Deserialize)]
+/// Which plug-ins somebody wants to see.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
+    /// What is looked for in ids, descriptions and authors.
     q: Option<String>,
+    /// Those of this kind.
     kind: Option<PluginKind>,
+    /// The `next` of the page before.
     after: Option<String>,
+    /// How many at most: 100 unless it says otherwise, and never more than 500.
+    #[schemars(range(max = 500))]
     limit: Option<usize>,
+    /// Whether only the own repository is asked.
     #[serde(default)]
     own: bool,
 }
 
-/// Whether only the own repository is meant.
-#[derive(Deserialize)]
+/// Where a plug-in is looked for.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Where {
+    /// Whether only the own repository is asked.
     #[serde(default)]
     own: bool,
 }
@@ -60,7 +69,7 @@ type MaybePath<T> = Result<Path<T>, PathRejection>;
 pub(super) async fn list(
     Node(running): Node,
     query: MaybeQuery<ListQuery>,
-) -> Result<Json<PluginPage>, Problem> {
+) -> Result<Tagged<PluginPage>, Problem> {
     let Query(query) = query.map_err(bad_query)?;
     // A node that asks for another wants to see whether there is one more.
     let limit_max = PLUGINS_MAX + usize::from(query.own);
@@ -87,32 +96,27 @@ pub(super) async fn list(
         limit,
         own: query.own,
     };
-    Ok(Json(running.deployments.list_plugins(&query).await?))
+    Ok(Tagged(running.deployments.list_plugins(&query).await?))
 }
 
 pub(super) async fn versions(
     Node(running): Node,
     path: MaybePath<String>,
     query: MaybeQuery<Where>,
-) -> Result<Json<PluginVersions>, Problem> {
+) -> Result<Tagged<PluginVersions>, Problem> {
     let Path(id) = path.map_err(bad_path)?;
     let Query(Where { own }) = query.map_err(bad_query)?;
     let id: PluginId = id.parse().map_err(PluginError::from)?;
-    Ok(Json(running.deployments.plugin_versions(&id, own).await?))
+    Ok(Tagged(running.deployments.plugin_versions(&id, own).await?))
 }
 
 pub(super) async fn show(
     Node(running): Node,
     path: MaybePath<(String, String)>,
     query: MaybeQuery<Where>,
-    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let found = find(&running, path, query).await?;
-    let etag = etag_of(&found);
-    match is_known(&headers, &etag) {
-        true => Ok(not_modified(etag)),
-        false => Ok(([(header::ETAG, etag)], Json(found)).into_response()),
-    }
+    Ok(([(header::ETAG, etag_of(&found))], Json(found)).into_response())
 }
 
 pub(super) async fn component(
@@ -124,8 +128,9 @@ pub(super) async fn component(
 ) -> Result<Response, Problem> {
     let found = find(&running, path, query).await?;
     let etag = etag_of(&found);
+    // It would be read for nothing.
     if is_known(&headers, &etag) {
-        return Ok(not_modified(etag));
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
     // What it says about its length may come from another node.
     let length = found
@@ -155,50 +160,42 @@ fn in_pieces(bytes: Bytes, permit: OwnedSemaphorePermit) -> Body {
 }
 
 pub(super) async fn push(
-    State(app): State<Arc<App>>,
     Node(running): Node,
     notes: MaybeQuery<PluginNotes>,
-    headers: HeaderMap,
-    body: Body,
+    Upload(bytes): Upload,
 ) -> Result<Json<PushedPlugin>, Problem> {
     let Query(notes) = notes.map_err(bad_query)?;
-    take_in(&app, &running, None, notes, &headers, body).await
+    Ok(Json(
+        running.deployments.push_plugin(bytes, None, notes).await?,
+    ))
 }
 
 pub(super) async fn put(
-    State(app): State<Arc<App>>,
     Node(running): Node,
     path: MaybePath<(String, String)>,
     notes: MaybeQuery<PluginNotes>,
-    headers: HeaderMap,
-    body: Body,
+    Upload(bytes): Upload,
 ) -> Result<Json<PushedPlugin>, Problem> {
-    let named = named(path)?;
+    let named = Some(named(path)?);
     let Query(notes) = notes.map_err(bad_query)?;
-    take_in(&app, &running, Some(named), notes, &headers, body).await
+    Ok(Json(
+        running.deployments.push_plugin(bytes, named, notes).await?,
+    ))
 }
 
-async fn take_in(
-    app: &App,
-    running: &Running,
-    named: Option<(PluginId, Version)>,
-    notes: PluginNotes,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<Json<PushedPlugin>, Problem> {
-    let bytes_max = usize::try_from(running.deployments.component_bytes_max());
-    let bytes = body::read(app, headers, body, bytes_max.unwrap_or(usize::MAX)).await?;
-    let pushed = running.deployments.push_plugin(bytes, named, notes).await?;
-    Ok(Json(pushed))
+/// A plug-in that is no more.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PluginRemoved {
+    removed: Plugin,
 }
 
 pub(super) async fn remove(
     Node(running): Node,
     path: MaybePath<(String, String)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<PluginRemoved>, Problem> {
     let (id, version) = named(path)?;
     let removed = running.deployments.remove_plugin(&id, &version).await?;
-    Ok(Json(json!({ "removed": removed })))
+    Ok(Json(PluginRemoved { removed }))
 }
 
 async fn find(
@@ -235,22 +232,6 @@ fn bad_path(error: PathRejection) -> Problem {
 
 fn etag_of(found: &FoundPlugin) -> String {
     format!("\"{}\"", found.plugin.digest)
-}
-
-/// Whether the client has this already.
-fn is_known(headers: &HeaderMap, etag: &str) -> bool {
-    let known = headers.get_all(header::IF_NONE_MATCH).iter();
-    let mut tags = known
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','));
-    tags.any(|tag| {
-        let tag = tag.trim();
-        tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag
-    })
-}
-
-fn not_modified(etag: String) -> Response {
-    (StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response()
 }
 
 impl From<PluginError> for Problem {

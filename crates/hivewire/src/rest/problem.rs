@@ -6,15 +6,20 @@ use broker::{CommitError, PublishError};
 use bus::BusError;
 use journal::{AppendError, JournalFailed};
 use runtime::{AskError, SendError};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What went wrong, for people and programs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Problem {
+    /// What kind of problem it is, for programs: `urn:hivewire:…`.
     #[serde(rename = "type")]
     kind: String,
+    /// What kind of problem it is, for people.
     title: &'static str,
+    /// The status of the answer.
     status: u16,
+    /// What happened and what to do.
     detail: String,
     /// How many messages of a batch were taken in before this one was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,6 +97,23 @@ impl Problem {
             StatusCode::CONFLICT,
             "conflict",
             "Not possible here",
+            detail,
+        )
+    }
+
+    /// What is there is not what the request expects.
+    pub fn changed(detail: impl Into<String>) -> Self {
+        let status = StatusCode::PRECONDITION_FAILED;
+        Self::new(status, "changed", "Something else is there", detail)
+    }
+
+    /// An `Idempotency-Key` came before with another request.
+    pub fn key_reused(detail: impl Into<String>) -> Self {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Self::new(
+            status,
+            "key-reused",
+            "The key belongs to another request",
             detail,
         )
     }
@@ -252,6 +274,13 @@ impl IntoResponse for Problem {
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        if self.accepted.is_some_and(|messages| messages > 0) {
+            response.extensions_mut().insert(HasHappened);
+        }
         response
     }
 }
+
+/// Marks the answer of a request that was refused after some of it was done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HasHappened;

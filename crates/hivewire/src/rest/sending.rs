@@ -1,24 +1,21 @@
 //! `/api/v1/messages/{address}` and `/api/v1/asks/{address}`
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use broker::Publication;
 use kernel::{Address, Message};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::app::{App, Node, Running};
-use super::body;
-use super::messages::{CONTENT_TYPE_HEADER, HEADER_PREFIX, batch_of, single_of};
+use super::app::{Node, Running};
+use super::messages::{CONTENT_TYPE_HEADER, HEADER_PREFIX, Messages};
 use super::problem::Problem;
-use super::views::{add_message, bad_query};
+use super::views::{MessageShown, bad_query};
 
 /// Headers of a reply that HTTP cannot carry are left out and counted here.
 const LEFT_OUT_HEADER: &str = "hivewire-headers-left-out";
@@ -44,21 +41,20 @@ fn check_stage(running: &Running, address: &Address) -> Result<(), Problem> {
     }
 }
 
+/// What became of messages that were sent.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Sent {
+    /// How many were taken in.
+    accepted: usize,
+}
+
 pub(super) async fn send(
-    State(app): State<Arc<App>>,
     Node(running): Node,
     path: Result<Path<String>, PathRejection>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Value>, Problem> {
+    Messages(batch): Messages,
+) -> Result<Json<Sent>, Problem> {
     let address = address_of(path)?;
     check_stage(&running, &address)?;
-    let bytes = body::read(&app, &headers, body, body::REQUEST_BYTES_MAX).await?;
-    let batch = if body::is_json(&headers) {
-        batch_of(&bytes)?
-    } else {
-        vec![single_of(&headers, bytes)?]
-    };
     let mut accepted = 0;
     for publication in batch {
         let sent = running.runtime().send(&address, publication.message);
@@ -66,22 +62,24 @@ pub(super) async fn send(
         sent.map_err(|error| Problem::from(error).accepted(accepted))?;
         accepted += 1;
     }
-    Ok(Json(json!({ "accepted": accepted })))
+    Ok(Json(Sent { accepted }))
 }
 
-#[derive(Deserialize)]
+/// How a question is asked.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AskQuery {
+    /// How long to wait for the reply: 5,000 unless it says otherwise, and never more than 300,000.
+    #[schemars(range(max = 300_000))]
     timeout_ms: Option<u64>,
 }
 
 pub(super) async fn ask(
-    State(app): State<Arc<App>>,
     Node(running): Node,
     path: Result<Path<String>, PathRejection>,
     query: Result<Query<AskQuery>, QueryRejection>,
     headers: HeaderMap,
-    body: Body,
+    Messages(batch): Messages,
 ) -> Result<Response, Problem> {
     let address = address_of(path)?;
     let Query(query) = query.map_err(bad_query)?;
@@ -95,8 +93,7 @@ pub(super) async fn ask(
         None => ASK_TIMEOUT,
     };
     check_stage(&running, &address)?;
-    let bytes = body::read(&app, &headers, body, body::REQUEST_BYTES_MAX).await?;
-    let question = question_of(&headers, bytes)?;
+    let question = question_of(batch)?;
     let reply = running.runtime().ask(&address, question, timeout).await?;
     Ok(match wants_json(&headers) {
         true => as_json(&reply).into_response(),
@@ -104,11 +101,7 @@ pub(super) async fn ask(
     })
 }
 
-fn question_of(headers: &HeaderMap, bytes: Bytes) -> Result<Message, Problem> {
-    if !body::is_json(headers) {
-        return Ok(single_of(headers, bytes)?.message);
-    }
-    let mut batch = batch_of(&bytes)?;
+fn question_of(mut batch: Vec<Publication>) -> Result<Message, Problem> {
     match (batch.pop(), batch.is_empty()) {
         (Some(question), true) => Ok(question.message),
         _ => Err(Problem::bad_request("one message is asked at a time")),
@@ -120,10 +113,8 @@ fn wants_json(headers: &HeaderMap) -> bool {
     accept.is_some_and(|accept| accept.contains("application/json"))
 }
 
-fn as_json(reply: &Message) -> Json<Value> {
-    let mut object = Map::new();
-    add_message(&mut object, reply, usize::MAX);
-    Json(object.into())
+fn as_json(reply: &Message) -> Json<MessageShown> {
+    Json(MessageShown::new(reply, usize::MAX))
 }
 
 /// The body of the reply as the body of the answer, its headers as headers.

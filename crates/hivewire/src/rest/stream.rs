@@ -15,12 +15,13 @@ use broker::{AckMode, Credit, Delivery, Outbox, Subscription};
 use bytes::Bytes;
 use futures_lite::stream;
 use kernel::Destination;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::app::{App, Node};
-use super::messages::view;
+use super::messages::EntryShown;
 use super::problem::Problem;
 use super::views::{bad_query, name_of};
 
@@ -28,10 +29,13 @@ use super::views::{bad_query, name_of};
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const UNSENT_BYTES: u32 = 256 << 10;
 
-#[derive(Deserialize)]
+/// When a stream ends.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StreamQuery {
+    /// After so many messages.
     max: Option<u64>,
+    /// When nothing came for that long.
     wait_ms: Option<u64>,
 }
 
@@ -141,8 +145,8 @@ impl Reader {
         self.left -= self.handed_over.len() as u64;
         let mut lines = Vec::new();
         for delivery in &self.handed_over {
-            let object = serde_json::Value::Object(view(&delivery.entry));
-            serde_json::to_writer(&mut lines, &object).expect("text and numbers are JSON");
+            let shown = EntryShown::new(&delivery.entry);
+            serde_json::to_writer(&mut lines, &shown).expect("text and numbers are JSON");
             lines.push(b'\n');
         }
         lines.into()

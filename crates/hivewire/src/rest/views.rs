@@ -1,11 +1,14 @@
 //! What handlers have in common: names out of paths, messages as JSON.
 
+use std::collections::BTreeMap;
+
 use axum::extract::Path;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kernel::{Message, Name};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::problem::Problem;
 
@@ -20,30 +23,45 @@ pub(super) fn bad_query(error: QueryRejection) -> Problem {
     Problem::bad_request(error.body_text())
 }
 
-/// Adds body and headers of a message to a JSON object: the body as text if it is text, else in
-/// base64. Of a longer body only the first `body_bytes_max` are shown.
-pub(super) fn add_message(
-    object: &mut Map<String, Value>,
-    message: &Message,
-    body_bytes_max: usize,
-) {
-    let whole = message.body.len();
-    let shown = &message.body[..whole.min(body_bytes_max)];
-    match str::from_utf8(shown) {
-        Ok(text) => object.insert("body".into(), text.into()),
-        Err(_) => object.insert("body_base64".into(), STANDARD.encode(shown).into()),
-    };
-    if shown.len() < whole {
-        object.insert("body_bytes".into(), whole.into());
+/// A message as JSON: the body as text if it is text, else in base64.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct MessageShown {
+    /// The body, if it is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+    /// The body in base64, if it is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_base64: Option<String>,
+    /// How long the body is, if only its beginning is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_bytes: Option<usize>,
+    /// Of a header that is repeated, the first counts.
+    headers: BTreeMap<String, String>,
+    /// When it was published, in milliseconds since 1970.
+    published_at: u64,
+}
+
+impl MessageShown {
+    /// Of a longer body only the first `body_bytes_max` are shown.
+    pub fn new(message: &Message, body_bytes_max: usize) -> Self {
+        let whole = message.body.len();
+        let shown = &message.body[..whole.min(body_bytes_max)];
+        let (body, body_base64) = match str::from_utf8(shown) {
+            Ok(text) => (Some(text.to_owned()), None),
+            Err(_) => (None, Some(STANDARD.encode(shown))),
+        };
+        let mut headers = BTreeMap::new();
+        for (name, value) in message.headers.iter() {
+            headers
+                .entry(name.to_owned())
+                .or_insert_with(|| value.to_owned());
+        }
+        Self {
+            body,
+            body_base64,
+            body_bytes: (shown.len() < whole).then_some(whole),
+            headers,
+            published_at: message.published_at.as_millis(),
+        }
     }
-    let mut headers = Map::new();
-    for (name, value) in message.headers.iter() {
-        // Of a header that is repeated, the first counts.
-        headers.entry(name).or_insert_with(|| value.into());
-    }
-    object.insert("headers".into(), headers.into());
-    object.insert(
-        "published_at".into(),
-        json!(message.published_at.as_millis()),
-    );
 }

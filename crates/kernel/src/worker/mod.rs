@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use failure::{Failure, FailureKind};
@@ -81,7 +82,7 @@ pub struct Start {
 }
 
 /// What code says about itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CodeInfo {
     /// The name of the plug-in.
     pub name: String,
@@ -98,7 +99,7 @@ pub struct CodeInfo {
 }
 
 /// What one instance may use up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InstanceLimits {
     /// Memory of a component instance.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Failure, FailureKind, Incoming, ReplyTo, Ticket};
@@ -44,7 +45,9 @@ pub trait Host: Send + Sync {
 }
 
 /// How important a line of the log is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
     /// For the author.
@@ -58,7 +61,7 @@ pub enum LogLevel {
 }
 
 /// What one commit may hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TurnLimits {
     /// Messages sent, emitted, asked and replied.

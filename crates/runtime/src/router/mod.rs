@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use kernel::Message;
 use kernel::worker::Failure;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Up to that many workers all are looked at; of more, only some.
@@ -48,7 +49,7 @@ pub trait Router: Send + Sync {
 }
 
 /// The kinds of router.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RouterKind {
     /// One after another, without those that have no room.

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kernel::{PluginId, StageAddress, descriptor};
+use schemars::JsonSchema;
 use semver::Version;
 use serde::Serialize;
 use tokio::time::timeout;
@@ -49,7 +50,7 @@ pub(super) struct Plugins {
 }
 
 /// What became of an upload.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PushedPlugin {
     /// What is there now.
     pub plugin: Plugin,
@@ -58,7 +59,7 @@ pub struct PushedPlugin {
 }
 
 /// A version and where it was found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FoundPlugin {
     /// What is there.
     #[serde(flatten)]
@@ -68,7 +69,7 @@ pub struct FoundPlugin {
 }
 
 /// Plug-ins out of all repositories.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct PluginPage {
     /// In the order of their ids.
     pub plugins: Vec<PluginSummary>,
@@ -79,7 +80,7 @@ pub struct PluginPage {
 }
 
 /// All versions of a plug-in, out of all repositories.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PluginVersions {
     /// What it is called.
     pub id: PluginId,
@@ -90,7 +91,7 @@ pub struct PluginVersions {
 }
 
 /// A repository that could not be asked.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Trouble {
     /// Its name.
     pub repository: String,

@@ -7,6 +7,7 @@ use kernel::descriptor::{
     self, DESCRIPTOR_BYTES_MAX, Descriptor, DescriptorError, Output, PluginKind,
 };
 use kernel::{Grant, PluginId};
+use schemars::JsonSchema;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,7 +23,7 @@ const VERSION_BYTES_MAX: usize = 64;
 const OUTPUT_NAME_BYTES_MAX: usize = 60;
 
 /// One version of a plug-in. It never changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plugin {
     /// What it is called.
     pub id: PluginId,
@@ -65,7 +66,7 @@ pub struct Plugin {
 }
 
 /// What an upload says about a component where that says nothing itself.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PluginNotes {
     /// Whether it has an input.
@@ -252,7 +253,7 @@ impl fmt::Display for PluginRef {
 }
 
 /// A plug-in in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PluginSummary {
     /// What it is called.
     pub id: PluginId,

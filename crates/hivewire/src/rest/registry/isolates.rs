@@ -3,6 +3,7 @@
 use control::Member;
 use kernel::StageAddress;
 use runtime::StageKind;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::systems::{System, Systems};
@@ -10,9 +11,9 @@ use crate::deploy::StageShown;
 use crate::rest::app::Running;
 
 /// A stage, as the registry shows it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Isolate {
+pub(in crate::rest) struct Isolate {
     pub id: StageAddress,
     worker_uri: String,
     workers_count: u32,

@@ -7,36 +7,49 @@ mod queuing;
 mod systems;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
+use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use kernel::StageAddress;
 use runtime::RouterKind;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use self::isolates::{Isolate, isolates};
 use self::systems::{System, Systems};
-use super::app::{App, Node};
-use super::body;
+use super::app::Node;
+use super::body::Order;
 use super::problem::Problem;
 use crate::deploy::{DeployRequest, Given, Replica, RouterRequest};
 
 /// The only thing that a deployment does.
 const ADD: &str = "action.addIsolate";
 
-pub(super) async fn list(Node(running): Node) -> Json<Value> {
+/// A node that lives, as the registry shows it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SystemShown {
+    bootstrapper_id: String,
+    /// Empty if it has no HTTP.
+    ip: String,
+    port: String,
+}
+
+pub(super) async fn list(Node(running): Node) -> Json<Vec<SystemShown>> {
     let systems = Systems::of(&running);
     let view = |system: &System| {
         let (ip, port) = match system.address {
             Some(address) => (address.ip().to_string(), address.port().to_string()),
             None => Default::default(),
         };
-        json!({ "bootstrapperId": system.id(), "ip": ip, "port": port })
+        SystemShown {
+            bootstrapper_id: system.id(),
+            ip,
+            port,
+        }
     };
     Json(systems.living().map(view).collect())
 }
@@ -44,7 +57,7 @@ pub(super) async fn list(Node(running): Node) -> Json<Value> {
 pub(super) async fn show(
     Node(running): Node,
     path: Result<Path<String>, PathRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<BTreeMap<String, Vec<Isolate>>>, Problem> {
     let Path(id) = path.map_err(|error| Problem::bad_request(error.body_text()))?;
     let systems = Systems::of(&running);
     let asked = systems.find(&id)?;
@@ -53,13 +66,13 @@ pub(super) async fn show(
         let flow = isolate.id.flow().to_string();
         flows.entry(flow).or_default().push(isolate);
     }
-    Ok(Json(json!(flows)))
+    Ok(Json(flows))
 }
 
 /// What is to be deployed.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Deployment {
+pub(super) struct Deployment {
     bootstrapper_id: String,
     action: String,
     message_queuing_system_server: Option<String>,
@@ -73,13 +86,9 @@ struct Deployment {
 }
 
 pub(super) async fn deploy(
-    State(app): State<Arc<App>>,
     Node(running): Node,
-    headers: HeaderMap,
-    body: Body,
+    Order(deployment): Order<Deployment>,
 ) -> Result<StatusCode, Problem> {
-    let bytes = body::read(&app, &headers, body, body::ORDER_BYTES_MAX).await?;
-    let deployment: Deployment = body::parse(&bytes)?;
     let systems = Systems::of(&running);
     if let Some(server) = &deployment.message_queuing_system_server {
         queuing::check(&running, &systems, server)?;
@@ -156,9 +165,9 @@ fn router_of(text: String) -> Result<RouterRequest, Problem> {
 }
 
 /// What is to end: a stage or, without one, a flow.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Shutdown {
+pub(super) struct Shutdown {
     bootstrapper_id: String,
     isolate_system_name: String,
     isolate_name: Option<String>,
@@ -173,13 +182,9 @@ impl Shutdown {
 }
 
 pub(super) async fn shutdown(
-    State(app): State<Arc<App>>,
     Node(running): Node,
-    headers: HeaderMap,
-    body: Body,
+    Order(order): Order<Shutdown>,
 ) -> Result<StatusCode, Problem> {
-    let bytes = body::read(&app, &headers, body, body::ORDER_BYTES_MAX).await?;
-    let order: Shutdown = body::parse(&bytes)?;
     let systems = Systems::of(&running);
     let asked = systems.find(&order.bootstrapper_id)?;
     let isolates = isolates(&running, &systems, asked).into_iter();
@@ -206,6 +211,8 @@ pub(super) async fn shutdown(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -28,7 +29,7 @@ const READERS_MAX: usize = 4;
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request that was answered.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Entry {
     /// Larger than that of all requests before.
     pub id: u64,

@@ -7,20 +7,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderName, Method};
 use axum::middleware::Next;
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub(super) use self::log::RequestLog;
 use self::log::{Entry, Filter};
 use super::access;
 use super::app::App;
+use super::etag::Tagged;
+use super::paging::{checked, next_of};
 use super::problem::Problem;
 use super::views::bad_query;
 
@@ -36,33 +37,46 @@ const WENT_AWAY: u16 = 499;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub SocketAddr);
 
-#[derive(Deserialize)]
+/// Which requests somebody wants to see.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RequestsQuery {
+    /// Only those with smaller ids.
     before: Option<u64>,
+    /// The `next` of the page before; the same as `before`.
+    after: Option<u64>,
+    /// How many at most: 100 unless it says otherwise, and never more than 1,000.
+    #[schemars(range(max = 1_000))]
     limit: Option<usize>,
+    /// How their paths begin.
     path: Option<String>,
+    /// Those that were answered so.
     status: Option<u16>,
+}
+
+/// Requests, the newest first.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct RequestPage {
+    requests: Vec<Entry>,
+    /// What to give as `after` for the next page; null if this was the last one.
+    next: Option<String>,
 }
 
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     query: Result<Query<RequestsQuery>, QueryRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Tagged<RequestPage>, Problem> {
     let Query(query) = query.map_err(bad_query)?;
-    let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
-    if limit > LIMIT_MAX {
-        return Err(Problem::bad_request(format!(
-            "limit is at most {LIMIT_MAX}"
-        )));
-    }
+    let limit = checked(query.limit, LIMIT_DEFAULT, LIMIT_MAX)?;
     let filter = Filter {
         path: query.path,
         status: query.status,
     };
     let before = query.before.unwrap_or(u64::MAX);
-    let requests = app.requests.page(before, limit, filter).await?;
-    Ok(Json(json!({ "requests": requests })))
+    let before = before.min(query.after.unwrap_or(u64::MAX));
+    let requests = app.requests.page(before, limit + 1, filter).await?;
+    let (requests, next) = next_of(requests, limit, |entry| entry.id.to_string());
+    Ok(Tagged(RequestPage { requests, next }))
 }
 
 /// Notes a request once it is answered, unless it only looks.
