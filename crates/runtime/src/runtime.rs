@@ -19,7 +19,7 @@ use crate::router::Router;
 use crate::settings::Settings;
 use crate::spec::{Delivery, StageSpec};
 use crate::stage::{NoRoom, Part, Plan, Stage};
-use crate::views::{FlowView, HistoryEntry, HistoryEvent, WorkerView};
+use crate::views::{FlowView, HistoryEntry, HistoryEvent, StageLoad, StageView, WorkerView};
 
 /// All flows of a process. Dropping it lets them go without saving; [`Runtime::shutdown`] saves.
 pub struct Runtime {
@@ -310,6 +310,23 @@ impl Runtime {
         }
         let view = |(flow, stages)| FlowView { flow, stages };
         flows.into_iter().map(view).collect()
+    }
+
+    /// One stage and its workers.
+    pub fn stage(&self, stage: &StageAddress) -> Option<StageView> {
+        Some(self.shared.stage(stage)?.view())
+    }
+
+    /// The addresses of all stages, in any order.
+    pub fn addresses(&self) -> Vec<StageAddress> {
+        let stages = self.shared.stages();
+        stages.iter().map(|stage| stage.address.clone()).collect()
+    }
+
+    /// How busy each stage is, in any order.
+    pub fn loads(&self) -> Vec<StageLoad> {
+        let stages = self.shared.stages();
+        stages.iter().map(|stage| stage.load()).collect()
     }
 
     /// Workers of a stage, from the one with the number `from`.

@@ -22,7 +22,7 @@ mod watch;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bus::Bus;
@@ -56,6 +56,8 @@ pub use self::store::StoreError;
 use self::store::{Found, Record, Store};
 pub use self::views::{DeploymentShown, FlowShown, StageShown};
 
+use crate::events::{Event, Events};
+
 /// How often the runtime's history is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often unused components are removed.
@@ -83,6 +85,8 @@ pub struct Deployments {
     /// The runtime's history when it was looked at last.
     runtime_history: tokio::sync::Mutex<Vec<HistoryEntry>>,
     looking: Mutex<Option<JoinHandle<()>>>,
+    /// Whoever listens.
+    events: OnceLock<Arc<Events>>,
 }
 
 /// What a deployment led to.
@@ -130,6 +134,7 @@ impl Deployments {
             histories: Mutex::default(),
             runtime_history: tokio::sync::Mutex::default(),
             looking: Mutex::default(),
+            events: OnceLock::new(),
         });
         deployments.restore(found).await?;
         let looking = tokio::spawn(keep_looking(Arc::downgrade(&deployments)));
@@ -236,11 +241,13 @@ impl Deployments {
             shown.extend(StageShown::not_loaded(&slot.state.lock()));
         }
         if let Some(agent) = self.agent() {
-            let nodes = agent.nodes();
+            let mut nodes = agent.parts();
             for stage in shown.iter_mut().filter(|stage| stage.deployment.is_some()) {
-                stage.nodes = Some(views::parts_by_node(&nodes, stage));
-                let parts = self.runtime.parts(&stage.stage.spec.address);
-                stage.parts = Some(parts.len() as u32);
+                let address = &stage.stage.spec.address;
+                stage.nodes = nodes
+                    .remove(&address.to_string())
+                    .or_else(|| Some(BTreeMap::new()));
+                stage.parts = Some(self.runtime.parts(address).len() as u32);
             }
         }
         views::flows(shown)
@@ -248,9 +255,24 @@ impl Deployments {
 
     /// One stage.
     pub fn stage(&self, stage: &StageAddress) -> Result<StageShown, UnknownStage> {
-        let stages = self.flows().into_iter().flat_map(|flow| flow.stages);
-        let mut found = stages.filter(|shown| shown.stage.spec.address == *stage);
-        found.next().ok_or_else(|| self.unknown(stage))
+        let slot = self.find_slot(stage);
+        let state = slot.as_ref().map(|slot| slot.state.lock());
+        let shown = match self.runtime.stage(stage) {
+            Some(view) => {
+                let numbers = self.numbers(stage);
+                Some(StageShown::running(view, state.as_deref(), numbers))
+            }
+            None => state.as_deref().and_then(StageShown::not_loaded),
+        };
+        drop(state);
+        let mut shown = shown.ok_or_else(|| self.unknown(stage))?;
+        if let Some(agent) = self.agent()
+            && shown.deployment.is_some()
+        {
+            shown.nodes = Some(agent.parts_of(stage));
+            shown.parts = Some(self.runtime.parts(stage).len() as u32);
+        }
+        Ok(shown)
     }
 
     /// Whether there is such a stage, running or not.
@@ -297,8 +319,17 @@ impl Deployments {
 
     /// The addresses of all stages.
     pub fn addresses(&self) -> Vec<StageAddress> {
-        let stages = self.flows().into_iter().flat_map(|flow| flow.stages);
-        stages.map(|shown| shown.stage.spec.address).collect()
+        let mut addresses = self.runtime.addresses();
+        let slots = self.slots.lock().clone();
+        let not_loaded = slots.values().filter_map(|slot| {
+            let state = slot.state.lock();
+            state.failure.as_ref()?;
+            Some(state.record.as_ref()?.spec.address.clone())
+        });
+        addresses.extend(not_loaded);
+        addresses.sort();
+        addresses.dedup();
+        addresses
     }
 
     /// That there is no such stage, and which one may have been meant.
@@ -359,10 +390,38 @@ impl Deployments {
 
     async fn keep(&self, entry: HistoryEntry) {
         let stage = entry.stage.clone();
+        if self.tells_of(entry.event) {
+            self.tell(Event::history(&entry));
+        }
         let entries = self.histories.lock().push(entry);
         if let Err(error) = self.store.put_history(&stage, &entries).await {
             tracing::warn!(%stage, %error, "the history of a stage could not be stored");
         }
+    }
+
+    /// From now on whoever listens is told what happens.
+    pub(crate) fn tell_to(&self, events: Arc<Events>) {
+        // A node has one.
+        let _ = self.events.set(events);
+    }
+
+    fn tell(&self, event: Event) {
+        if let Some(events) = self.events.get() {
+            events.tell(event);
+        }
+    }
+
+    /// What happens to a shared stage because somebody said so happens on all nodes; the one that was
+    /// asked tells it.
+    fn tells_of(&self, event: HistoryEvent) -> bool {
+        let is_said = match event {
+            HistoryEvent::Deployed
+            | HistoryEvent::Replaced
+            | HistoryEvent::Restarted
+            | HistoryEvent::Stopped => true,
+            HistoryEvent::Refused | HistoryEvent::RolledBack | HistoryEvent::Failed => false,
+        };
+        self.sharing.is_none() || !is_said
     }
 
     /// What is deployed here.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use control::Member;
 use kernel::StageAddress;
 use kernel::worker::CodeInfo;
 use runtime::{FlowView, StageState, StageView};
@@ -151,16 +150,6 @@ pub(super) fn flows(mut stages: Vec<StageShown>) -> Vec<FlowShown> {
         }
     }
     flows
-}
-
-/// How many parts of a stage each node has, as they say.
-pub(super) fn parts_by_node(nodes: &[Member], stage: &StageShown) -> BTreeMap<String, u32> {
-    let address = stage.address().to_string();
-    let parts = nodes.iter().filter_map(|member| {
-        let beat = member.last.stages.get(&address)?;
-        Some((member.last.node.clone(), beat.holds.count()))
-    });
-    parts.collect()
 }
 
 /// All stages of flows.

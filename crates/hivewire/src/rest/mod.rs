@@ -6,7 +6,9 @@ mod app;
 mod body;
 mod dead;
 mod deployments;
+mod events;
 mod flows;
+mod general;
 mod health;
 mod logs;
 mod messages;
@@ -114,6 +116,8 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/alerts/silences", "for a time, nobody is told of some alerts", || post(alerts::silence)),
     route("DELETE", "/api/v1/alerts/silences/{id}", "ends a silence", || delete(alerts::unsilence)),
     route("POST", "/api/v1/alerts/test", "sends a test to everybody who is told, and says what came of it", || post(alerts::test)),
+    route("GET", "/api/v1/events", "what happens, over a WebSocket or as lines of JSON", || get(events::listen)),
+    route("POST", "/api/v1/general", "says something to all nodes and all who listen", || post(general::say)),
     route("POST", "/api/v1/messages/{address}", "sends to a stage, a worker, a queue or a topic", || post(sending::send)),
     route("POST", "/api/v1/asks/{address}", "asks a stage or a worker and answers with its reply", || post(sending::ask)),
     route("GET", "/registry/system/list", "all nodes that live, as systems", || get(registry::list)),
