@@ -1,7 +1,7 @@
 //! Support for tests that drive the real binary over real sockets.
 //!
 //! The main type is [`hive::Hive`]: the broker as a process of its own. Around it stand raw
-//! clients ([`stomp_client`], [`gamq_client`], [`http`]), networks that misbehave ([`proxy`],
+//! clients ([`stomp_client`], [`gamq_client`], [`http`], [`event_client`]), networks that misbehave ([`proxy`],
 //! [`network`]),
 //! disks that forget or fill up ([`lossy_fs`], [`small_disk`]), and the [`oracle`] that judges
 //! what came of it.
@@ -20,6 +20,7 @@
 //!
 //! It shares no code with the binary on purpose: a mistake in a codec must not hide itself.
 
+pub mod event_client;
 pub mod gamq_client;
 pub mod hive;
 pub mod http;

@@ -1,5 +1,6 @@
 //! What is compared: one table of cases, and how one of them is run.
 
+mod control;
 mod gamq_published;
 mod gateways;
 mod node_fifty;
@@ -20,6 +21,7 @@ mod worker_tell;
 use crate::drivers::LoadError;
 use crate::gateways::Gateways;
 use crate::nodes::ClusterError;
+use crate::nodes::crowd::Crowd;
 use crate::peers::PeerError;
 use crate::peers::hivewire::Hivewire;
 use crate::peers::nats::Nats;
@@ -172,6 +174,7 @@ pub fn all() -> Vec<&'static Case> {
         .chain(node_take_over::CASES)
         .chain(node_shares::CASES)
         .chain(node_fifty::CASES)
+        .chain(control::CASES)
         .collect()
 }
 
@@ -206,6 +209,7 @@ pub struct Systems {
     rabbitmq: Option<RabbitMq>,
     nats: Option<Nats>,
     postgres: Option<Postgres>,
+    crowd: Option<Crowd>,
     destinations: u32,
 }
 
@@ -224,6 +228,19 @@ impl Systems {
 
     fn postgres(&mut self) -> Result<&Postgres> {
         started(&mut self.postgres, Postgres::start)
+    }
+
+    /// A node that hears so many others.
+    fn crowd(&mut self, nodes: u32) -> Result<&Crowd> {
+        if self
+            .crowd
+            .as_ref()
+            .is_none_or(|crowd| crowd.nodes() != nodes)
+        {
+            self.crowd = None;
+            self.crowd = Some(Crowd::gather(nodes)?);
+        }
+        Ok(self.crowd.as_ref().expect("it was just gathered"))
     }
 
     /// A name that no earlier repetition has used, so that nothing is left over from one.

@@ -7,6 +7,8 @@
 
 pub mod beats;
 pub mod cluster;
+pub mod crowd;
+pub mod ears;
 pub mod fifty;
 pub mod judge;
 pub mod relocation;

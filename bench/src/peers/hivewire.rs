@@ -24,6 +24,8 @@ pub struct Hivewire {
     process: Option<Process>,
     directory: TempDir,
     binary: PathBuf,
+    /// What it is called among other nodes, if it is one.
+    name: Option<String>,
     http: SocketAddr,
     stomp: SocketAddr,
     gamq: SocketAddr,
@@ -32,15 +34,21 @@ pub struct Hivewire {
 impl Hivewire {
     /// Starts a broker on free ports and waits until it says that it is healthy.
     pub fn start() -> Result<Self> {
-        super::with_attempts(Self::start_once)
+        super::with_attempts(|| Self::start_once(None))
     }
 
-    fn start_once() -> Result<Self> {
+    /// The same as a node of this name, which others can join.
+    pub fn start_named(name: &str) -> Result<Self> {
+        super::with_attempts(|| Self::start_once(Some(name)))
+    }
+
+    fn start_once(name: Option<&str>) -> Result<Self> {
         let [http, stomp, gamq] = super::free_addresses()?;
         let mut hivewire = Self {
             process: None,
             directory: super::data_directory("hivewire")?,
             binary: find_binary()?,
+            name: name.map(str::to_owned),
             http,
             stomp,
             gamq,
@@ -100,6 +108,9 @@ impl Hivewire {
             .args(["--stomp", &self.stomp.to_string()])
             .args(["--gamq", &self.gamq.to_string()])
             .current_dir(self.directory.path());
+        if let Some(name) = &self.name {
+            command.args(["--name", name]);
+        }
         let output = self.directory.path().join("output");
         let mut process =
             Process::spawn("hivewire", command, &output, Some(self.directory.path()))?;
@@ -113,6 +124,24 @@ impl Hivewire {
     /// The secret that HTTP clients must show, from the data directory.
     pub fn token(&self) -> Result<String> {
         read_token(&self.data_directory())
+    }
+
+    /// Asks for something under `/api/v1`.
+    pub fn get(&self, path: &str) -> Result<Vec<u8>> {
+        let path = format!("/api/v1/{path}");
+        Request::get(&path, Some(&self.token()?)).send(self.http)
+    }
+
+    /// Posts JSON to something under `/api/v1`.
+    pub fn post(&self, path: &str, body: &[u8]) -> Result<Vec<u8>> {
+        let request = Request {
+            method: "POST",
+            path: &format!("/api/v1/{path}"),
+            token: Some(&self.token()?),
+            body,
+            is_json: true,
+        };
+        request.send(self.http)
     }
 
     /// Reads one counter from `GET /metrics`, added up over its labels.

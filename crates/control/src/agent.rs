@@ -4,9 +4,10 @@
 //! It is the only part here that does I/O; what is to be done say the state machines. Whatever it
 //! starts reports back as an [`Event`], so nothing waits for anything else.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -15,10 +16,10 @@ use kernel::{Clock, Destination, Message, Name, StageAddress, Timestamp};
 use parking_lot::Mutex;
 use runtime::{Part, Runtime};
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 
-use crate::heartbeat::{Heartbeat, NodeState};
+use crate::heartbeat::{Defined, Heartbeat, NodeState, StageBeat};
 use crate::members::{Heard, Member, Members, Rules};
 use crate::order::Order;
 use crate::ownership::{Action, Event, Ownership, Share};
@@ -41,8 +42,19 @@ const CREDIT: u32 = 1_024;
 const ACKNOWLEDGE_AT: usize = 256;
 /// How many definitions are read at a time.
 const DEFINITIONS_MAX: usize = 1_000;
-/// Definitions are looked for so many heartbeats apart, unless somebody goes by a newer one.
+/// Definitions are looked for so many heartbeats apart, unless somebody goes by a newer one; and less
+/// often the more there are.
 const LOOK_EVERY_BEATS: u32 = 5;
+/// If more than so many definitions have changed, all are read.
+const STALE_MAX: usize = 100;
+/// How many definitions are deployed at a time.
+const DEPLOYS_AT_ONCE: usize = 16;
+/// How many stages are looked at while nobody else can.
+const LOOKS_AT_ONCE: usize = 256;
+/// A heartbeat names all stages if they are no more.
+const STAGES_NAMED_MAX: usize = 200;
+/// What has changed is named for so long.
+const NEWS_FOR: Duration = Duration::from_secs(10);
 /// How often a change is tried while others make theirs.
 const CHANGES_MAX: usize = 10;
 const PAUSE: Duration = Duration::from_millis(200);
@@ -90,6 +102,19 @@ pub struct NodeSettings {
     pub rules: Rules,
 }
 
+/// How a node is, as far as this one has heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSeen {
+    /// Its name.
+    pub name: String,
+    /// Numbers the starts of a node of this name.
+    pub start: u64,
+    /// What it is ready for.
+    pub state: NodeState,
+    /// Whether it lives.
+    pub lives: bool,
+}
+
 /// A node's part in all shared stages. Dropping it ends its task, as if the node had died.
 pub struct Agent {
     shared: Arc<Shared>,
@@ -117,7 +142,17 @@ struct Shared {
     announce: Notify,
     /// Definitions are to be read at once.
     redefine: Notify,
-    events: mpsc::UnboundedSender<(StageAddress, Event)>,
+    events: mpsc::UnboundedSender<Happened>,
+    /// All stages are to be looked at, and that is on its way.
+    looks: AtomicBool,
+}
+
+/// What is to be looked into.
+enum Happened {
+    /// Something happened to a stage.
+    To(StageAddress, Event),
+    /// Something that may matter to all of them.
+    All,
 }
 
 struct State {
@@ -128,6 +163,14 @@ struct State {
     leaves: bool,
     /// The revision of the document that says so.
     order_revision: Option<u64>,
+    /// Definitions that cannot be deployed here, by their revisions.
+    lacks: BTreeMap<StageAddress, u64>,
+    /// Stages whose definitions have changed, as far as was heard.
+    stale: BTreeSet<StageAddress>,
+    /// Somebody goes by other definitions than this node, and does not say which.
+    differs: bool,
+    /// What changed here last, with the time.
+    changed: VecDeque<(Timestamp, StageAddress)>,
     start: u64,
     number: u64,
 }
@@ -142,10 +185,71 @@ impl State {
     }
 }
 
+impl State {
+    /// What the heartbeat says of stages: everything while they are few. Otherwise what others have to
+    /// know by name, and something by which they can tell whether they go by the same.
+    fn named_stages(&mut self, now: Timestamp) -> (BTreeMap<String, StageBeat>, Option<Defined>) {
+        let named =
+            |address: &StageAddress, stage: &Stage| (address.to_string(), stage.ownership.beat());
+        if self.stages.len() <= STAGES_NAMED_MAX {
+            let all = self.stages.iter();
+            return (
+                all.map(|(address, stage)| named(address, stage)).collect(),
+                None,
+            );
+        }
+        while let Some((at, _)) = self.changed.front()
+            && now.since(*at) > NEWS_FOR
+        {
+            self.changed.pop_front();
+        }
+        let held = self.stages.iter();
+        let held = held.filter(|(_, stage)| stage.ownership.holds_any());
+        let news = self.changed.iter().filter_map(|(_, address)| {
+            let stage = self.stages.get(address)?;
+            Some((address, stage))
+        });
+        let stages = held.chain(news);
+        let stages = stages
+            .map(|(address, stage)| named(address, stage))
+            .collect();
+        let lacks = self.lacks.keys().map(StageAddress::to_string);
+        let defined = Defined {
+            digest: self.members.definitions().digest(),
+            lacks: lacks.take(STAGES_NAMED_MAX).collect(),
+        };
+        // Who lacks that much knows nothing that others could rely on.
+        let is_whole = self.lacks.len() <= STAGES_NAMED_MAX;
+        (stages, is_whole.then_some(defined))
+    }
+
+    /// This node goes by another revision of a stage, or cannot. Gives the number of the change.
+    fn goes_by(&mut self, address: &StageAddress, revision: u64, now: Timestamp) -> u64 {
+        let known = self.stages.get(address).map(|stage| stage.revision);
+        let was = self.lacks.remove(address).or(known);
+        if self.changed.len() == STAGES_NAMED_MAX {
+            self.changed.pop_front();
+        }
+        self.changed.push_back((now, address.clone()));
+        let definitions = self.members.definitions();
+        definitions.change(&address.to_string(), was, Some(revision))
+    }
+
+    /// A stage is no more.
+    fn forget(&mut self, address: &StageAddress) {
+        let known = self.stages.remove(address).map(|stage| stage.revision);
+        let was = self.lacks.remove(address).or(known);
+        let definitions = self.members.definitions();
+        definitions.change(&address.to_string(), was, None);
+    }
+}
+
 struct Stage {
     ownership: Ownership,
     parts: Vec<Part>,
     revision: u64,
+    /// The change with which that came.
+    change: u64,
     /// Its definition is gone; what is held of it is let go.
     is_gone: bool,
 }
@@ -176,12 +280,17 @@ impl Agent {
                 order: Order::default(),
                 leaves: false,
                 order_revision: None,
+                lacks: BTreeMap::new(),
+                stale: BTreeSet::new(),
+                differs: false,
+                changed: VecDeque::new(),
                 start,
                 number: 0,
             }),
             announce: Notify::new(),
             redefine: Notify::new(),
             events,
+            looks: AtomicBool::new(false),
         });
         let (end, ended) = watch::channel(None);
         let end = Arc::new(end);
@@ -226,6 +335,19 @@ impl Agent {
     pub fn look<T>(&self, look: impl FnOnce(&Members, Timestamp) -> T) -> T {
         let state = self.shared.state.lock();
         look(&state.members, self.shared.clock.now())
+    }
+
+    /// How all nodes are that were heard of.
+    pub fn states(&self) -> Vec<NodeSeen> {
+        let state = self.shared.state.lock();
+        let known = state.members.known(self.shared.clock.now());
+        let seen = known.map(|(member, lives)| NodeSeen {
+            name: member.last.node.clone(),
+            start: member.last.start,
+            state: member.last.state,
+            lives,
+        });
+        seen.collect()
     }
 
     /// Whether this node no longer hears itself, so that nobody else does either.
@@ -274,9 +396,32 @@ impl Agent {
         self.shared.say().await;
     }
 
-    /// Definitions have changed: they are read at once instead of a little later.
-    pub fn definitions_changed(&self) {
+    /// A definition has changed: it is read at once instead of a little later.
+    pub fn definition_changed(&self, stage: &StageAddress) {
+        self.shared.state.lock().stale.insert(stage.clone());
         self.shared.redefine.notify_one();
+    }
+
+    /// Whether all nodes that live go by this revision of a stage at least.
+    pub fn all_know(&self, stage: &StageAddress, revision: u64) -> bool {
+        let state = self.shared.state.lock();
+        let known = state.stages.get(stage);
+        let change = known.map_or(u64::MAX, |known| known.change);
+        let stage = stage.to_string();
+        let mut alive = state.members.alive(self.shared.clock.now());
+        alive.all(|member| member.knows(&stage, revision, change))
+    }
+
+    /// How many parts of a stage every node has that lives, as they say.
+    pub fn parts_of(&self, stage: &StageAddress) -> BTreeMap<String, u32> {
+        let state = self.shared.state.lock();
+        let stage = stage.to_string();
+        let speakers = state.members.speakers(&stage, self.shared.clock.now());
+        let parts = speakers.filter_map(|member| {
+            let beat = member.last.stages.get(&stage)?;
+            Some((member.last.node.clone(), beat.holds.count()))
+        });
+        parts.collect()
     }
 
     /// Waits until the agent stops by itself.
@@ -346,16 +491,23 @@ impl Shared {
 
     fn heard(&self, beat: Heartbeat) -> Heard {
         let mut state = self.state.lock();
-        let is_newer = beat.stages.iter().any(|(stage, theirs)| {
-            let known = stage
-                .parse()
-                .ok()
-                .and_then(|stage| state.stages.get(&stage));
-            known.is_none_or(|known: &Stage| known.revision < theirs.revision)
+        let stale = beat.stages.iter().filter_map(|(stage, theirs)| {
+            let stage: StageAddress = stage.parse().ok()?;
+            let known = state.stages.get(&stage);
+            let is_newer = known.is_none_or(|known| known.revision < theirs.revision);
+            is_newer.then_some(stage)
         });
-        if is_newer {
+        let stale: Vec<StageAddress> = stale.collect();
+        if !stale.is_empty() {
+            state.stale.extend(stale);
             self.redefine.notify_one();
         }
+        let definitions = state.members.definitions();
+        let differs = beat
+            .defined
+            .as_ref()
+            .is_some_and(|theirs| definitions.agrees(theirs.digest).is_none());
+        state.differs |= differs;
         state.members.heard(beat, self.clock.now())
     }
 
@@ -410,8 +562,9 @@ impl Shared {
     fn beat(&self) -> Heartbeat {
         let mut state = self.state.lock();
         state.number += 1;
-        let has_listened = state.members.has_listened(self.clock.now());
-        let stages = state.stages.iter();
+        let now = self.clock.now();
+        let has_listened = state.members.has_listened(now);
+        let (stages, defined) = state.named_stages(now);
         Heartbeat {
             node: self.settings.name.to_string(),
             start: state.start,
@@ -424,9 +577,8 @@ impl Shared {
             },
             address: self.settings.address,
             load: self.deployer.load(),
-            stages: stages
-                .map(|(address, stage)| (address.to_string(), stage.ownership.beat()))
-                .collect(),
+            stages,
+            defined,
         }
     }
 
@@ -436,17 +588,17 @@ impl Shared {
         state.ready_for() == NodeState::Draining && state.stages.values().all(holds_nothing)
     }
 
-    /// Reads what this node is told to be with every heartbeat, and definitions now and then and
-    /// when somebody goes by a newer one.
+    /// Reads what this node is told to be with every heartbeat; single definitions when they have
+    /// changed; and all of them now and then, or if somebody goes by others.
     async fn define(self: Arc<Self>) {
         let every = self.settings.rules.heartbeat_every;
-        let mut beats = 0_u32;
+        let mut beats_to_go = 0_u32;
         loop {
             let read = async {
                 self.obey().await?;
-                match beats % LOOK_EVERY_BEATS {
-                    0 => self.define_once().await,
-                    _ => Ok(()),
+                match beats_to_go {
+                    0 => self.clone().define_all().await,
+                    _ => self.clone().define_stale().await,
                 }
             };
             if let Err(error) = read.await {
@@ -454,12 +606,27 @@ impl Shared {
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
+            if beats_to_go == 0 {
+                beats_to_go = self.beats_between();
+            }
             let is_asked = tokio::time::timeout(every, self.redefine.notified()).await;
-            beats = match is_asked {
-                Ok(()) => 0,
-                Err(_) => beats.wrapping_add(1),
-            };
+            if is_asked.is_err() {
+                let differs = std::mem::take(&mut self.state.lock().differs);
+                let most = if differs {
+                    LOOK_EVERY_BEATS
+                } else {
+                    beats_to_go
+                };
+                beats_to_go = beats_to_go.min(most).saturating_sub(1);
+            }
         }
+    }
+
+    /// How many heartbeats may pass until all definitions are read again: the more there are, the
+    /// more work it is for the bus.
+    fn beats_between(&self) -> u32 {
+        let stages = self.state.lock().stages.len();
+        LOOK_EVERY_BEATS * (1 + stages / DEFINITIONS_MAX) as u32
     }
 
     /// Reads what this node is told to be, and is that.
@@ -524,7 +691,9 @@ impl Shared {
         })
     }
 
-    async fn define_once(&self) -> Result<(), BusError> {
+    /// Reads all definitions.
+    async fn define_all(self: Arc<Self>) -> Result<(), BusError> {
+        self.state.lock().stale.clear();
         let mut after: Option<Name> = None;
         loop {
             let after_now = after.take();
@@ -534,17 +703,61 @@ impl Shared {
                 .await?;
             let is_last = documents.len() < DEFINITIONS_MAX;
             after = documents.last().map(|(name, _)| name.clone());
+            let mut defined = Vec::new();
             for (name, document) in documents {
                 let address = name.as_str().strip_prefix(DEFINITIONS);
                 match address.and_then(|address| address.parse().ok()) {
-                    Some(address) => self.defined(address, document).await,
+                    Some(address) => defined.push((address, document)),
                     None => tracing::warn!(%name, "a definition has a name that is no stage's"),
                 }
             }
+            self.clone().all_defined(defined).await;
             if is_last {
                 return Ok(());
             }
         }
+    }
+
+    /// Reads what has changed, as far as was heard.
+    async fn define_stale(self: Arc<Self>) -> Result<(), BusError> {
+        let stale = std::mem::take(&mut self.state.lock().stale);
+        if stale.len() > STALE_MAX {
+            return self.define_all().await;
+        }
+        let mut defined = Vec::new();
+        for address in stale {
+            let name = definition_name(&address).map_err(|error| BusError::Refused {
+                reason: error.to_string(),
+            })?;
+            let document = self.bus.document(&name, CALL).await?;
+            if document.revision > 0 {
+                defined.push((address, document));
+            }
+        }
+        self.all_defined(defined).await;
+        Ok(())
+    }
+
+    /// Deploys what is new, several at a time.
+    async fn all_defined(self: Arc<Self>, defined: Vec<(StageAddress, Document)>) {
+        let mut deploying = JoinSet::new();
+        for (address, document) in defined {
+            if !self.is_news(&address, document.revision) {
+                continue;
+            }
+            if deploying.len() == DEPLOYS_AT_ONCE {
+                deploying.join_next().await;
+            }
+            let this = self.clone();
+            deploying.spawn(async move { this.defined(address, document).await });
+        }
+        while deploying.join_next().await.is_some() {}
+    }
+
+    fn is_news(&self, address: &StageAddress, revision: u64) -> bool {
+        let state = self.state.lock();
+        let known = state.stages.get(address);
+        known.is_none_or(|known| known.revision < revision)
     }
 
     async fn defined(&self, address: StageAddress, document: Document) {
@@ -564,18 +777,31 @@ impl Shared {
                 Ok(rule) => rule,
                 Err(error) => {
                     tracing::warn!(stage = %address, error, "a definition could not be deployed here; trying again");
+                    let mut state = self.state.lock();
+                    if state.lacks.get(&address) != Some(&document.revision) {
+                        state.goes_by(&address, document.revision, self.clock.now());
+                        state.lacks.insert(address, document.revision);
+                    }
                     return;
                 }
             },
-            None if known.is_none() => return,
+            None if known.is_none() => {
+                let mut state = self.state.lock();
+                if state.lacks.contains_key(&address) {
+                    state.forget(&address);
+                }
+                return;
+            }
             None => Share::default(),
-        };
-        let rule = Share {
-            revision: document.revision,
-            ..rule
         };
         let parts = self.runtime.parts(&address);
         let mut state = self.state.lock();
+        let change = state.goes_by(&address, document.revision, self.clock.now());
+        let rule = Share {
+            revision: document.revision,
+            change,
+            ..rule
+        };
         let is_new = !state.stages.contains_key(&address);
         let stage = state
             .stages
@@ -584,9 +810,11 @@ impl Shared {
                 ownership: Ownership::new(&address.to_string(), rule.clone()),
                 parts: Vec::new(),
                 revision: 0,
+                change: 0,
                 is_gone: false,
             });
         stage.revision = document.revision;
+        stage.change = change;
         stage.is_gone = document.body.is_none();
         if document.body.is_some() {
             stage.parts = parts;
@@ -602,40 +830,72 @@ impl Shared {
 
     /// Looks at every stage again.
     fn look(&self) {
-        let addresses: Vec<StageAddress> = {
-            let mut state = self.state.lock();
-            state.members.forget(self.clock.now());
-            state.stages.keys().cloned().collect()
-        };
-        for address in addresses {
-            self.happened(&address, Event::Look);
+        // Once is enough for all who ask before it begins.
+        if !self.looks.swap(true, Ordering::SeqCst) {
+            let _ = self.events.send(Happened::All);
         }
     }
 
     fn happened(&self, stage: &StageAddress, event: Event) {
         // The receiver lives as long as the agent.
-        let _ = self.events.send((stage.clone(), event));
+        let _ = self.events.send(Happened::To(stage.clone(), event));
     }
 
     /// Does what is to be done after each event.
-    async fn act(self: Arc<Self>, mut happened: mpsc::UnboundedReceiver<(StageAddress, Event)>) {
-        while let Some((address, event)) = happened.recv().await {
-            let (actions, parts, is_over) = {
-                let mut state = self.state.lock();
-                let State {
-                    members, stages, ..
-                } = &mut *state;
+    async fn act(self: Arc<Self>, mut happened: mpsc::UnboundedReceiver<Happened>) {
+        while let Some(happened) = happened.recv().await {
+            match happened {
+                Happened::To(address, event) => self.step([(address, event)]).await,
+                Happened::All => {
+                    self.looks.store(false, Ordering::SeqCst);
+                    let addresses: Vec<StageAddress> = {
+                        let mut state = self.state.lock();
+                        state.members.forget(self.clock.now());
+                        state.stages.keys().cloned().collect()
+                    };
+                    for some in addresses.chunks(LOOKS_AT_ONCE) {
+                        let some = some.iter();
+                        self.step(some.map(|address| (address.clone(), Event::Look)))
+                            .await;
+                        // Others have something to do, too.
+                        tokio::task::yield_now().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what is to be done after these events, which are about different stages.
+    async fn step(self: &Arc<Self>, events: impl IntoIterator<Item = (StageAddress, Event)>) {
+        let mut over = Vec::new();
+        let mut todo = Vec::new();
+        {
+            let mut state = self.state.lock();
+            let now = self.clock.now();
+            let State {
+                members, stages, ..
+            } = &mut *state;
+            members.prepare(now);
+            for (address, event) in events {
                 let Some(stage) = stages.get_mut(&address) else {
                     continue;
                 };
-                let actions = stage.ownership.step(event, members, self.clock.now());
-                let is_over = stage.is_gone && stage.ownership.is_free();
-                (actions, stage.parts.clone(), is_over)
-            };
-            if is_over {
-                self.state.lock().stages.remove(&address);
-                self.deployer.remove(&address).await;
+                let actions = stage.ownership.step(event, members, now);
+                if stage.is_gone && stage.ownership.is_free() {
+                    over.push(address.clone());
+                }
+                if !actions.is_empty() {
+                    todo.push((address, actions, stage.parts.clone()));
+                }
             }
+            for address in &over {
+                state.forget(address);
+            }
+        }
+        for address in over {
+            self.deployer.remove(&address).await;
+        }
+        for (address, actions, parts) in todo {
             for action in actions {
                 self.start_action(&address, action, &parts);
             }

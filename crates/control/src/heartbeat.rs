@@ -47,9 +47,23 @@ pub struct Heartbeat {
     /// How busy it is: the share of its cores in use, in hundredths.
     #[serde(default)]
     pub load: u32,
-    /// What it knows of each stage, by the address.
+    /// What it knows of each stage, by the address. If there are many, only those of which it holds
+    /// something, and those that changed of late.
     #[serde(default)]
     pub stages: BTreeMap<String, StageBeat>,
+    /// What it goes by, if not all stages are named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defined: Option<Defined>,
+}
+
+/// Which definitions a node goes by, in little space.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Defined {
+    /// Stands for all stages and their revisions: see [`crate::Definitions`].
+    pub digest: u64,
+    /// Stages among them that this node cannot run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<String>,
 }
 
 /// What a node says of one stage.

@@ -15,16 +15,20 @@
 mod agent;
 pub mod alerts;
 mod claims;
+mod definitions;
 mod heartbeat;
 mod members;
 mod order;
 mod ownership;
 mod placement;
 
-pub use agent::{Agent, DEFINITIONS, Deployer, Ended, HEARTBEATS, NodeSettings, definition_name};
+pub use agent::{
+    Agent, DEFINITIONS, Deployer, Ended, HEARTBEATS, NodeSeen, NodeSettings, definition_name,
+};
 pub use claims::Claims;
-pub use heartbeat::{Heartbeat, NodeState, StageBeat};
-pub use members::{Heard, Member, Members, Rules};
+pub use definitions::Definitions;
+pub use heartbeat::{Defined, Heartbeat, NodeState, StageBeat};
+pub use members::{Able, Heard, Member, Members, Rules};
 pub use order::Order;
 pub use ownership::{Action, Event, Ownership, Share, ShareState};
 pub use placement::{Place, places};

@@ -1,11 +1,13 @@
 //! Who is alive, as far as this node has heard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::Timestamp;
 
-use crate::heartbeat::{Heartbeat, NodeState};
+use crate::definitions::Definitions;
+use crate::heartbeat::{Heartbeat, NodeState, StageBeat};
 
 /// How long things take at most. Times are those of this node's clock alone: clocks of other nodes
 /// may differ.
@@ -57,6 +59,22 @@ pub struct Member {
     pub flaps: u32,
     /// Whether it was counted as dead since it was first heard.
     has_been_away: bool,
+    /// The last change of definitions here that it is known to know.
+    agreed: Option<u64>,
+}
+
+impl Member {
+    /// Whether it goes by this revision of a stage at least, which came here with that change.
+    pub fn knows(&self, stage: &str, revision: u64, change: u64) -> bool {
+        if let Some(beat) = self.last.stages.get(stage) {
+            return beat.revision >= revision;
+        }
+        let Some(defined) = &self.last.defined else {
+            return false;
+        };
+        let lacks = defined.lacks.iter().any(|lacked| lacked == stage);
+        !lacks && self.agreed.is_some_and(|agreed| agreed >= change)
+    }
 }
 
 /// What a heartbeat told.
@@ -82,6 +100,40 @@ pub struct Members {
     rules: Rules,
     began: Timestamp,
     members: BTreeMap<String, Member>,
+    /// What this node goes by.
+    definitions: Definitions,
+    /// Who says something of a stage.
+    speakers: HashMap<String, BTreeSet<String>>,
+    /// Counts what may change who is able.
+    changes: u64,
+    able: Option<(u64, Timestamp, Arc<Able>)>,
+}
+
+/// Those that shares are given to, in the order of their names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Able {
+    /// Their names.
+    pub names: Vec<String>,
+    /// Tells one such set from another.
+    pub digest: u64,
+}
+
+impl Able {
+    fn new(names: Vec<String>) -> Self {
+        let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+        for name in &names {
+            hasher.update(name.as_bytes());
+            hasher.update(&[0]);
+        }
+        let digest = hasher.digest();
+        Self { names, digest }
+    }
+
+    /// Where a node stands among them.
+    pub fn place(&self, node: &str) -> Option<usize> {
+        let found = self.names.binary_search_by(|name| name.as_str().cmp(node));
+        found.ok()
+    }
 }
 
 /// How many flaps are counted.
@@ -100,6 +152,10 @@ impl Members {
             rules,
             began: now,
             members: BTreeMap::new(),
+            definitions: Definitions::default(),
+            speakers: HashMap::new(),
+            changes: 0,
+            able: None,
         }
     }
 
@@ -121,7 +177,10 @@ impl Members {
                 false => Heard::Old,
             };
         }
+        self.changes += 1;
         let dead_after = self.rules.dead_after;
+        let agreed = beat.defined.as_ref();
+        let agreed = agreed.and_then(|defined| self.definitions.agrees(defined.digest));
         let Some(member) = self.members.get_mut(&beat.node) else {
             let member = Member {
                 last: beat,
@@ -129,7 +188,14 @@ impl Members {
                 steady_since: now,
                 flaps: 0,
                 has_been_away: false,
+                agreed,
             };
+            speak(
+                &mut self.speakers,
+                &member.last.node,
+                None,
+                &member.last.stages,
+            );
             self.members.insert(member.last.node.clone(), member);
             return Heard::Joined;
         };
@@ -149,8 +215,17 @@ impl Members {
         let is_same = {
             let told = |beat: &Heartbeat| (beat.state, beat.listens);
             let last = &member.last;
-            told(last) == told(&beat) && last.stages == beat.stages && last.labels == beat.labels
+            told(last) == told(&beat)
+                && last.stages == beat.stages
+                && last.labels == beat.labels
+                && last.defined == beat.defined
         };
+        member.agreed = match beat.start == member.last.start {
+            true => member.agreed.max(agreed),
+            false => agreed,
+        };
+        let before = &member.last.stages;
+        speak(&mut self.speakers, &beat.node, Some(before), &beat.stages);
         member.last = beat;
         member.heard_at = now;
         match (was_away, is_same) {
@@ -194,6 +269,34 @@ impl Members {
         })
     }
 
+    /// Their names, which are looked at for every stage.
+    pub fn able_names(&self, now: Timestamp) -> Arc<Able> {
+        match &self.able {
+            Some((changes, at, able)) if (*changes, *at) == (self.changes, now) => able.clone(),
+            _ => {
+                let names = self.able(now).map(|member| member.last.node.clone());
+                Arc::new(Able::new(names.collect()))
+            }
+        }
+    }
+
+    /// Remembers who is able at this time, for many stages that are looked at together.
+    pub fn prepare(&mut self, now: Timestamp) {
+        let able = self.able_names(now);
+        self.able = Some((self.changes, now, able));
+    }
+
+    /// Those of the living who say something of a stage.
+    pub fn speakers(&self, stage: &str, now: Timestamp) -> impl Iterator<Item = &Member> {
+        let speakers = self.speakers.get(stage).into_iter().flatten();
+        speakers.filter_map(move |node| self.find(node, now))
+    }
+
+    /// What this node goes by.
+    pub fn definitions(&mut self) -> &mut Definitions {
+        &mut self.definitions
+    }
+
     /// Whether this node has listened long enough to know who holds what.
     pub fn has_listened(&self, now: Timestamp) -> bool {
         now.since(self.began) >= self.rules.listen_for
@@ -208,7 +311,43 @@ impl Members {
     /// Forgets those who have been gone for long.
     pub fn forget(&mut self, now: Timestamp) {
         let gone = self.rules.dead_after * FORGOTTEN_AFTER;
-        self.members
-            .retain(|_, member| now.since(member.heard_at) < gone);
+        let speakers = &mut self.speakers;
+        self.members.retain(|node, member| {
+            let stays = now.since(member.heard_at) < gone;
+            if !stays {
+                speak(speakers, node, Some(&member.last.stages), &BTreeMap::new());
+            }
+            stays
+        });
+        self.changes += 1;
+    }
+}
+
+/// Notes of which stages a node speaks now.
+fn speak(
+    speakers: &mut HashMap<String, BTreeSet<String>>,
+    node: &str,
+    before: Option<&BTreeMap<String, StageBeat>>,
+    now: &BTreeMap<String, StageBeat>,
+) {
+    let before = before.into_iter().flat_map(BTreeMap::keys);
+    let was: Vec<&String> = before.filter(|stage| !now.contains_key(*stage)).collect();
+    for stage in was {
+        if let Some(nodes) = speakers.get_mut(stage) {
+            nodes.remove(node);
+            if nodes.is_empty() {
+                speakers.remove(stage);
+            }
+        }
+    }
+    for stage in now.keys() {
+        if !speakers.contains_key(stage) {
+            speakers.insert(stage.clone(), BTreeSet::new());
+        }
+        if let Some(nodes) = speakers.get_mut(stage)
+            && !nodes.contains(node)
+        {
+            nodes.insert(node.to_owned());
+        }
     }
 }

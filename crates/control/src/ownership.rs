@@ -6,7 +6,7 @@ use kernel::Timestamp;
 
 use crate::claims::Claims;
 use crate::heartbeat::StageBeat;
-use crate::members::Members;
+use crate::members::{Able, Members};
 use crate::placement::{Place, places};
 
 /// How the shares of a stage are given to nodes. All nodes get it from the store.
@@ -14,6 +14,8 @@ use crate::placement::{Place, places};
 pub struct Share {
     /// The revision of the definition that says so.
     pub revision: u64,
+    /// The change of [`crate::Definitions`] with which it came here.
+    pub change: u64,
     /// The version of the code, for people.
     pub version: u32,
     /// How many shares there are: buckets of a keyed stage, workers of others.
@@ -91,6 +93,8 @@ pub struct Ownership {
     stage: String,
     rule: Share,
     shares: Vec<Held>,
+    /// Where each share belongs among those who were able the last time; the same as long as they are.
+    wanted: Option<(u64, Box<[Option<u32>]>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -122,6 +126,7 @@ impl Ownership {
             stage: stage.to_owned(),
             rule: Share::default(),
             shares: Vec::new(),
+            wanted: None,
         };
         ownership.define(rule);
         ownership
@@ -141,6 +146,12 @@ impl Ownership {
         }
     }
 
+    /// Whether it holds anything, as the heartbeat says it.
+    pub fn holds_any(&self) -> bool {
+        let is_free = |held: &Held| matches!(held.state, ShareState::Free | ShareState::Taking);
+        !self.shares.iter().all(is_free)
+    }
+
     /// What this node has to do with a share.
     pub fn state(&self, share: u32) -> ShareState {
         let held = self.shares.get(share as usize);
@@ -153,25 +164,36 @@ impl Ownership {
         self.shares.iter().all(is_free)
     }
 
-    /// The node that should own each share, as seen from here; none if nobody should.
-    pub fn wanted<'a>(&'a self, members: &'a Members, now: Timestamp) -> Vec<Option<&'a str>> {
-        let able: Vec<&str> = members.able(now).map(|m| m.last.node.as_str()).collect();
-        let is_able = |node: &str| able.contains(&node);
-        let able_places: Vec<Place<'_>> =
-            able.iter().map(|node| Place { node, number: 0 }).collect();
-        let computed = places(&self.stage, self.rule.count, &able_places);
+    /// Where each share belongs among those who are able; none if nobody should have it.
+    fn places(&self, able: &Able) -> Box<[Option<u32>]> {
+        let place = |node: &str| able.place(node).map(|place| place as u32);
         let named = places(&self.stage, self.rule.count, &self.named_places());
-        let wanted = |share: u32| {
-            let index = share as usize;
+        let named = |share: u32| {
             let moved = self.rule.moved.get(&share).map(String::as_str);
-            let named = moved.or_else(|| named.get(index).copied());
-            match named {
-                Some(node) if is_able(node) => Some(node),
-                Some(_) if self.rule.strict => None,
-                _ => computed.get(index).copied(),
-            }
+            moved.or_else(|| named.get(share as usize).copied())
         };
-        (0..self.rule.count).map(wanted).collect()
+        let mut computed: Option<Vec<&str>> = None;
+        let mut compute = |share: u32| {
+            let computed = computed.get_or_insert_with(|| {
+                let names = able.names.iter();
+                let all: Vec<_> = names.map(|node| Place { node, number: 0 }).collect();
+                places(&self.stage, self.rule.count, &all)
+            });
+            computed.get(share as usize).copied().and_then(place)
+        };
+        let wanted = (0..self.rule.count).map(|share| match named(share) {
+            Some(node) if able.place(node).is_some() => place(node),
+            Some(_) if self.rule.strict => None,
+            _ => compute(share),
+        });
+        wanted.collect()
+    }
+
+    /// The node that should own each share, as seen from here; none if nobody should.
+    pub fn wanted(&self, members: &Members, now: Timestamp) -> Vec<Option<String>> {
+        let able = members.able_names(now);
+        let name = |place: &Option<u32>| Some(able.names[(*place)? as usize].clone());
+        self.places(&able).iter().map(name).collect()
     }
 
     fn named_places(&self) -> Vec<Place<'_>> {
@@ -225,6 +247,7 @@ impl Ownership {
             self.shares.resize_with(count, Held::default);
         }
         self.rule = rule;
+        self.wanted = None;
     }
 
     fn set(&mut self, share: u32, state: ShareState) {
@@ -245,15 +268,18 @@ impl Ownership {
     fn look(&mut self, members: &Members, now: Timestamp, actions: &mut Vec<Action>) {
         let is_cut_off = members.is_cut_off(now);
         let may_take = !is_cut_off && members.has_listened(now);
-        let wanted: Vec<Option<String>> = {
-            let wanted = self.wanted(members, now).into_iter();
-            wanted.map(|node| node.map(str::to_owned)).collect()
+        let able = members.able_names(now);
+        // Who belongs where stays the same as long as the same nodes are able.
+        let wanted = match self.wanted.take() {
+            Some((digest, places)) if digest == able.digest => places,
+            _ => self.places(&able),
         };
         let others = self.others(members, now);
-        let rules = members.rules().clone();
-        let mut under_way = self.under_way(&others, &rules, now);
+        let rules = members.rules();
+        let mut under_way = self.under_way(&others, rules, now);
         for share in 0..self.shares.len() as u32 {
-            let wanted = wanted.get(share as usize).and_then(Option::as_deref);
+            let place = wanted.get(share as usize).copied().flatten();
+            let wanted = place.map(|place| able.names[place as usize].as_str());
             let is_mine = wanted == Some(members.me());
             let held = &mut self.shares[share as usize];
             match held.state {
@@ -266,7 +292,7 @@ impl Ownership {
                     let goes = match wanted {
                         _ if is_gone => true,
                         None => self.rule.strict,
-                        Some(node) => others.knows(node, self.rule.revision),
+                        Some(node) => knows(members, node, &self.stage, &self.rule, now),
                     };
                     if goes && (is_gone || under_way < rules.moves_at_once) {
                         under_way += 1;
@@ -290,6 +316,7 @@ impl Ownership {
                 _ => {}
             }
         }
+        self.wanted = Some((able.digest, wanted));
     }
 
     /// How many shares are on their way from here to others.
@@ -307,41 +334,34 @@ impl Ownership {
         count
     }
 
-    /// What the other nodes that live say of this stage.
+    /// What the other nodes that live hold of this stage.
     fn others(&self, members: &Members, now: Timestamp) -> Others {
-        let alive = members.alive(now);
-        let others = alive.filter(|member| member.last.node != members.me());
+        let speakers = members.speakers(&self.stage, now);
         let mut held = Claims::default();
-        let mut revisions = BTreeMap::new();
-        for member in others {
+        for member in speakers.filter(|member| member.last.node != members.me()) {
             if let Some(beat) = member.last.stages.get(&self.stage) {
                 for share in beat.holds.iter() {
                     held.insert(share);
                 }
-                if !member.last.listens {
-                    revisions.insert(member.last.node.clone(), beat.revision);
-                }
             }
         }
-        Others { held, revisions }
+        Others { held }
     }
 }
 
 struct Others {
     held: Claims,
-    /// What those go by who can take something.
-    revisions: BTreeMap<String, u64>,
 }
 
 impl Others {
     fn holds(&self, share: u32) -> bool {
         self.held.contains(share)
     }
+}
 
-    /// Whether a node goes by this revision at least, so that it knows what is its own and takes it.
-    fn knows(&self, node: &str, revision: u64) -> bool {
-        self.revisions
-            .get(node)
-            .is_some_and(|known| *known >= revision)
-    }
+/// Whether a node goes by this definition, so that it knows what is its own and takes it.
+fn knows(members: &Members, node: &str, stage: &str, rule: &Share, now: Timestamp) -> bool {
+    members.find(node, now).is_some_and(|member| {
+        !member.last.listens && member.knows(stage, rule.revision, rule.change)
+    })
 }

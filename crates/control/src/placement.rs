@@ -1,5 +1,7 @@
 //! Who should own what, computed alike by every node.
 
+use std::cell::RefCell;
+
 use runtime::Deal;
 
 /// A node that can own shares. One that is to have twice as many is there twice.
@@ -21,7 +23,10 @@ pub fn places<'a>(what: &str, shares: u32, places: &[Place<'a>]) -> Vec<&'a str>
     let mut sorted = places.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let score = |share: u32, place: u32| score(what, share, &sorted[place as usize]);
+    let text = RefCell::new(Vec::new());
+    let score = |share: u32, place: u32| {
+        score(&mut text.borrow_mut(), what, share, &sorted[place as usize])
+    };
     let owners = match sorted.len() as u32 {
         // More places than shares: each share has its best place.
         count if count > shares => best(shares, count, score),
@@ -48,15 +53,15 @@ fn best(shares: u32, places: u32, score: impl Fn(u32, u32) -> u64) -> Vec<u32> {
 
 /// How well a share and a place go together. It never changes: nodes of different versions must
 /// agree.
-fn score(what: &str, share: u32, place: &Place<'_>) -> u64 {
-    let mut text = Vec::with_capacity(what.len() + place.node.len() + 10);
+fn score(text: &mut Vec<u8>, what: &str, share: u32, place: &Place<'_>) -> u64 {
+    text.clear();
     text.extend_from_slice(what.as_bytes());
     text.push(0);
     text.extend_from_slice(place.node.as_bytes());
     text.push(0);
     text.extend_from_slice(&place.number.to_le_bytes());
     text.extend_from_slice(&share.to_le_bytes());
-    xxhash_rust::xxh3::xxh3_64(&text)
+    xxhash_rust::xxh3::xxh3_64(text)
 }
 
 #[cfg(test)]

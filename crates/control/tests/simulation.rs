@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use control::{
-    Action, Event, Heard, Heartbeat, Members, NodeState, Ownership, Rules, Share, ShareState,
+    Action, Defined, Event, Heard, Heartbeat, Members, NodeState, Ownership, Rules, Share,
+    ShareState, StageBeat,
 };
 use fastrand::Rng;
 use kernel::Timestamp;
@@ -79,6 +80,23 @@ struct Node {
     ownership: Ownership,
     /// What the process itself believes to own, as its workers do.
     owned: BTreeMap<u32, u64>,
+    /// It has so many stages that it names only those of which it holds something.
+    names_little: bool,
+}
+
+impl Node {
+    fn named_stages(&self) -> BTreeMap<String, StageBeat> {
+        let is_named = !self.names_little || self.ownership.holds_any();
+        let stage = is_named.then(|| (STAGE.to_owned(), self.ownership.beat()));
+        stage.into_iter().collect()
+    }
+}
+
+/// Members of a node that goes by the one definition.
+fn members(name: &str, life: u64, now: Timestamp) -> Members {
+    let mut members = Members::new(name, life, Rules::default(), now);
+    members.definitions().change(STAGE, None, Some(1));
+    members
 }
 
 struct World {
@@ -100,6 +118,7 @@ struct World {
 fn rule() -> Share {
     Share {
         revision: 1,
+        change: 1,
         version: 1,
         count: SHARES,
         ..Share::default()
@@ -127,7 +146,7 @@ impl World {
             let offset_ms = 1_000_000 + world.rng.u64(0..5_000);
             let now = Timestamp::from_micros(offset_ms * 1_000);
             world.nodes.push(Node {
-                members: Members::new(&name, 1, Rules::default(), now),
+                members: members(&name, 1, now),
                 ownership: Ownership::new(STAGE, rule()),
                 name,
                 offset_ms,
@@ -138,6 +157,7 @@ impl World {
                 number: 0,
                 beat_at_ms: 0,
                 owned: BTreeMap::new(),
+                names_little: seed % 2 == 1,
             });
             let at_ms = world.rng.u64(0..3_000);
             world.at(at_ms, What::Tick(number));
@@ -263,7 +283,11 @@ impl World {
             labels: BTreeMap::new(),
             address: None,
             load: 0,
-            stages: BTreeMap::from([(STAGE.to_owned(), sender.ownership.beat())]),
+            stages: sender.named_stages(),
+            defined: sender.names_little.then(|| Defined {
+                digest: sender.members.definitions().digest(),
+                lacks: Vec::new(),
+            }),
         };
         self.beats.push(beat);
         let beat = self.beats.len() - 1;
@@ -398,7 +422,7 @@ impl World {
         back.alive = true;
         back.number = 0;
         back.beat_at_ms = 0;
-        back.members = Members::new(&back.name, back.life, Rules::default(), now);
+        back.members = members(&back.name, back.life, now);
         back.ownership = Ownership::new(STAGE, rule());
         back.owned.clear();
     }
@@ -449,7 +473,11 @@ fn run_seed(seed: u64) -> (u64, u64) {
     let wanted = node.ownership.wanted(&node.members, world.time(0));
     for (share, owner) in owners.iter().enumerate() {
         let owner = owner.map(|owner| world.nodes[owner].name.as_str());
-        assert_eq!(owner, wanted[share], "seed {seed}, share {share}");
+        assert_eq!(
+            owner,
+            wanted[share].as_deref(),
+            "seed {seed}, share {share}"
+        );
     }
     assert_eq!(
         world.trace,

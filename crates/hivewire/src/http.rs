@@ -162,7 +162,8 @@ async fn serve_connection(
         .header_read_timeout(HEADER_READ_TIMEOUT)
         .max_headers(HEADERS_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

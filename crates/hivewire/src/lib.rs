@@ -32,6 +32,7 @@ pub mod config;
 mod data_folder;
 pub mod deploy;
 mod docs;
+mod events;
 pub mod exit;
 mod http;
 mod load;

@@ -23,6 +23,7 @@ use crate::cluster::{self, NodeError};
 use crate::config::{Config, HttpSettings, WorkerSettings};
 use crate::data_folder::{self, DataError};
 use crate::deploy::{Deployments, StoreError};
+use crate::events::{Event, Events, kind};
 use crate::http::{self, HttpServer};
 use crate::metrics::{BrokerCollector, StageCollector};
 use crate::rates::Rates;
@@ -86,7 +87,8 @@ pub struct Node {
     deployments: Arc<Deployments>,
     stop: watch::Sender<bool>,
     tidying: Option<JoinHandle<()>>,
-    watching: JoinHandle<()>,
+    watching: Vec<JoinHandle<()>>,
+    events: Arc<Events>,
 }
 
 /// What carries the messages of a node.
@@ -141,6 +143,12 @@ impl Node {
             }
             _ => start_engine(&config, storage).await?,
         };
+        let events = Events::start(
+            engine.bus.clone(),
+            engine.clock(),
+            config.node.name.clone(),
+            &stopped,
+        );
         let deployments = match start_deployments(&config, &engine, name.clone()).await {
             Ok(deployments) => deployments,
             Err(error) => {
@@ -148,6 +156,7 @@ impl Node {
                 return Err(error);
             }
         };
+        deployments.tell_to(events.clone());
         let listening = match &engine.own {
             Some(own) => listeners::start(own.broker.clone(), config.listeners)
                 .await
@@ -184,10 +193,11 @@ impl Node {
             engine.bus.clone(),
             engine.clock(),
             config.data.clone(),
-            config.node.name.clone(),
+            events.clone(),
         ));
         let mut registry = registry(broker.as_ref(), listeners.as_ref(), &app, &deployments);
         alerts.counters().register(&mut registry);
+        events.register(&mut registry);
         let running = Arc::new(Running {
             broker: broker.clone(),
             bound: bound.clone(),
@@ -197,11 +207,16 @@ impl Node {
             registry,
             deployments: deployments.clone(),
             alerts: alerts.clone(),
+            events: events.clone(),
         });
         if app.running.set(running.clone()).is_err() {
             unreachable!("a node is started once");
         }
-        let watching = tokio::spawn(alerts.watch(running, stopped.clone()));
+        let watching = vec![
+            tokio::spawn(alerts.watch(running.clone(), stopped.clone())),
+            tokio::spawn(events.clone().watch(running, stopped.clone())),
+        ];
+        events.tell(joined(reached_at));
         let tidying = broker.map(|broker| tokio::spawn(tidy(broker, rates, stopped)));
         Ok(Self {
             engine,
@@ -213,6 +228,7 @@ impl Node {
             stop,
             tidying,
             watching,
+            events,
         })
     }
 
@@ -257,6 +273,8 @@ impl Node {
 
     /// Stops accepting, lets sessions and turns end for at most `patience`, and closes the journal.
     pub async fn drain(self, patience: Duration) -> Result<(), JournalFailed> {
+        self.events.tell(Event::new(kind::NODE, "left"));
+        self.events.flush(patience.min(CLOSE_TIMEOUT)).await;
         self.stop.send_replace(true);
         // Who has the broker need not hand over: without it nobody could go on.
         if self.engine.own.is_none()
@@ -275,15 +293,18 @@ impl Node {
                 listeners.drain(patience).await;
             }
         };
-        tokio::join!(listeners, http, workers);
+        let events = self.events.closed(patience.min(CLOSE_TIMEOUT));
+        tokio::join!(listeners, http, workers, events);
         close_requests(self.app).await;
         if let Some(tidying) = self.tidying
             && let Err(error) = tidying.await
         {
             tracing::error!(%error, "housekeeping broke off");
         }
-        if let Err(error) = self.watching.await {
-            tracing::error!(%error, "watching for alerts broke off");
+        for watching in self.watching {
+            if let Err(error) = watching.await {
+                tracing::error!(%error, "watching for alerts or events broke off");
+            }
         }
         match self.engine.own {
             Some(own) => close_journal(own.broker).await,
@@ -297,6 +318,14 @@ async fn close_requests(app: Arc<App>) {
     let closing = tokio::task::spawn_blocking(move || app.requests.close());
     if timeout(CLOSE_TIMEOUT, closing).await.is_err() {
         tracing::warn!("the last requests may be missing in the files");
+    }
+}
+
+fn joined(reached_at: Option<SocketAddr>) -> Event {
+    let event = Event::new(kind::NODE, "joined").with("version", env!("CARGO_PKG_VERSION"));
+    match reached_at {
+        Some(address) => event.with("address", address.to_string()),
+        None => event,
     }
 }
 

@@ -19,7 +19,9 @@ use crate::router::Router;
 use crate::settings::Settings;
 use crate::spec::{Delivery, StageSpec};
 use crate::stage::{NoRoom, Part, Plan, Stage};
-use crate::views::{FlowView, HistoryEntry, HistoryEvent, StageState, StageView, WorkerView};
+use crate::views::{
+    FlowView, HistoryEntry, HistoryEvent, StageLoad, StageState, StageView, WorkerView,
+};
 
 /// All flows of a process. Dropping it lets them go without saving; [`Runtime::shutdown`] saves.
 pub struct Runtime {
@@ -326,6 +328,12 @@ impl Runtime {
     /// How a stage is.
     pub fn state(&self, stage: &StageAddress) -> Option<StageState> {
         Some(self.shared.stage(stage)?.state())
+    }
+
+    /// How busy each stage is, in any order.
+    pub fn loads(&self) -> Vec<StageLoad> {
+        let stages = self.shared.stages();
+        stages.iter().map(|stage| stage.load()).collect()
     }
 
     /// Workers of a stage, from the one with the number `from`.

@@ -49,6 +49,17 @@ pub struct StageView {
     pub workers: Vec<WorkerView>,
 }
 
+/// How busy a stage is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageLoad {
+    /// Its address.
+    pub stage: StageAddress,
+    /// Turns in the last second.
+    pub turns_per_second: f64,
+    /// Messages that wait in this process for a worker.
+    pub waiting: u64,
+}
+
 /// One worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerView {

@@ -74,7 +74,7 @@ async fn places_that_are_named_count_and_a_name_that_is_taken_ends_the_older() {
     .await;
     cluster.send_round().await;
     cluster.define(1, "first").await;
-    first.agent.definitions_changed();
+    first.agent.definition_changed(&STAGE.parse().unwrap());
     sending_until(&mut cluster, "the first has all", || {
         held(&[&first, &second]) == [SHARES, 0]
     })

@@ -13,6 +13,7 @@ mod settings;
 mod silences;
 mod webhook;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub use self::settings::{
 };
 use self::silences::SilenceStore;
 use self::webhook::Webhook;
-use crate::cluster::machine_name;
+use crate::events::{Event, Events, kind};
 use crate::http;
 use crate::rest::Running;
 
@@ -48,6 +49,8 @@ const LOOK_EVERY_MS_MIN: u64 = 100;
 /// How long a look waits for the silences; without them it goes by those it knows.
 const SILENCES_TIMEOUT: Duration = Duration::from_secs(2);
 const RUN_BYTES: usize = 8;
+/// Of so many alerts it is remembered that they were told.
+const TOLD_MAX: usize = 10_000;
 
 /// What was set about alerts, understood.
 pub(crate) struct Plan {
@@ -147,8 +150,9 @@ pub(crate) struct AlertService {
     counters: AlertCounters,
     clock: Arc<dyn Clock>,
     data: PathBuf,
-    /// What the node is called: its name, or that of the machine.
-    node: String,
+    events: Arc<Events>,
+    /// Of which alerts an event told, and since when they fire.
+    told: Mutex<HashMap<String, u64>>,
     /// Tells the notices of this process from those of others.
     run: String,
 }
@@ -160,7 +164,7 @@ impl AlertService {
         bus: Arc<dyn Bus>,
         clock: Arc<dyn Clock>,
         data: PathBuf,
-        node: Option<String>,
+        events: Arc<Events>,
     ) -> Self {
         let Plan {
             rules,
@@ -191,7 +195,8 @@ impl AlertService {
             counters,
             clock,
             data,
-            node: node.unwrap_or_else(|| machine_name().unwrap_or_else(|| "this node".to_owned())),
+            events,
+            told: Mutex::default(),
             run: run_name(),
         }
     }
@@ -203,7 +208,7 @@ impl AlertService {
 
     /// What the node is called in notices.
     pub fn node(&self) -> &str {
-        &self.node
+        self.events.node()
     }
 
     /// Looks at regular intervals, until the node stops.
@@ -268,17 +273,54 @@ impl AlertService {
     }
 
     fn send(&self, notice: &Notice) {
-        let letter = Letter::of(notice, &self.node, self.key(notice.number));
+        let letter = Letter::of(notice, self.node(), self.key(notice.number));
         for alert in &notice.firing {
             tracing::warn!(rule = notice.rule, detail = alert.detail, "alert");
+            self.tell_once(alert);
         }
         for alert in &notice.recovered {
             tracing::info!(rule = notice.rule, detail = alert.detail, "alert recovered");
+            self.told.lock().remove(&about(alert));
+            self.tell("recovered", alert);
         }
         let letter = Arc::new(letter);
         for mailbox in &self.mailboxes {
             mailbox.put(&letter);
         }
+    }
+
+    /// A notice also names what was told before; that is no event.
+    fn tell_once(&self, alert: &Alert) {
+        let fired_at = alert.fired_at_ms.unwrap_or_default();
+        let mut told = self.told.lock();
+        if told.len() >= TOLD_MAX {
+            told.clear();
+        }
+        if told.insert(about(alert), fired_at) != Some(fired_at) {
+            drop(told);
+            self.tell("fired", alert);
+        }
+    }
+
+    fn tell(&self, event: &str, alert: &Alert) {
+        let event = Event::new(kind::ALERT, event)
+            .with("rule", alert.rule.as_str())
+            .with("severity", serde_json::json!(alert.severity))
+            .with("labels", serde_json::json!(alert.labels))
+            .with_text("detail", &alert.detail);
+        let stage = alert.labels.get("stage").map_or("", String::as_str);
+        let flow = stage.split_once('/').map_or("", |(flow, _)| flow);
+        self.events
+            .tell(event.with_text("flow", flow).with_text("stage", stage));
+    }
+
+    fn tell_silence(&self, event: &str, silence: &Silence) {
+        let event = Event::new(kind::SILENCE, event)
+            .with("id", silence.id)
+            .with("rule", silence.rule.clone())
+            .with("labels", serde_json::json!(silence.labels))
+            .with("until_ms", silence.until_ms);
+        self.events.tell(event.with_text("why", &silence.why));
     }
 
     fn key(&self, number: u64) -> String {
@@ -331,6 +373,9 @@ impl AlertService {
         let change = |all: &mut control::alerts::Silences| all.add(silence.clone(), now);
         let (added, silences) = self.silences.change(change).await?;
         self.alerts.lock().set_silences(silences);
+        if let Ok(silence) = &added {
+            self.tell_silence("begun", silence);
+        }
         Ok(added)
     }
 
@@ -340,6 +385,9 @@ impl AlertService {
         let change = |all: &mut control::alerts::Silences| all.remove(id, now);
         let (removed, silences) = self.silences.change(change).await?;
         self.alerts.lock().set_silences(silences);
+        if let Some(silence) = &removed {
+            self.tell_silence("ended", silence);
+        }
         Ok(removed)
     }
 
@@ -347,7 +395,7 @@ impl AlertService {
     pub async fn test(&self) -> Vec<Tested> {
         let at_ms = self.clock.now().as_millis();
         let key = format!("{}-test-{at_ms}", self.run);
-        let letter = Arc::new(Letter::test(&self.node, key, at_ms));
+        let letter = Arc::new(Letter::test(self.node(), key, at_ms));
         let mut testing = Vec::new();
         for mailbox in &self.mailboxes {
             let (receiver, letter) = (mailbox.receiver.clone(), letter.clone());
@@ -363,6 +411,11 @@ impl AlertService {
         }
         tested
     }
+}
+
+/// What tells alerts apart.
+fn about(alert: &Alert) -> String {
+    format!("{} {:?}", alert.rule, alert.labels)
 }
 
 fn run_name() -> String {

@@ -66,11 +66,10 @@ fn nodes(deployments: &Deployments) -> NodesSeen {
     if agent.is_cut_off() {
         return NodesSeen::CutOff { me };
     }
-    let nodes = agent.known().into_iter();
-    let nodes = nodes.map(|(member, lives)| NodeSeen {
-        leaves: member.last.state == NodeState::Draining,
-        name: member.last.node,
-        lives,
+    let nodes = agent.states().into_iter().map(|node| NodeSeen {
+        leaves: node.state == NodeState::Draining,
+        name: node.name,
+        lives: node.lives,
     });
     NodesSeen::Heard {
         me,

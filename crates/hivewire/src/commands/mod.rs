@@ -6,6 +6,7 @@ mod build;
 mod completions;
 mod dead;
 mod deploy;
+mod events;
 mod history;
 mod internal_docs;
 mod join;
@@ -144,6 +145,8 @@ enum Command {
     Node(nodes::Node),
     /// Show what is wrong, keep it quiet for a while, or test who is told
     Alerts(alerts::Alerts),
+    /// Show what happens on all nodes: nodes, stages, alerts, requests, notes
+    Events(events::Events),
     /// Show what happened to stages: versions, rollbacks and why
     History(history::History),
     /// Measure throughput and latency of a node that runs
@@ -180,6 +183,7 @@ impl Command {
             Self::Drain(command) => command.run(global),
             Self::Node(command) => command.run(global),
             Self::Alerts(command) => command.run(global),
+            Self::Events(command) => command.run(global),
             Self::History(command) => command.run(global),
             Self::Bench(command) => command.run(global),
             Self::Completions(command) => command.run(),

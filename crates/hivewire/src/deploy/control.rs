@@ -10,6 +10,7 @@ use super::sharing::Restarts;
 use super::slot::Slot;
 use super::store::Record;
 use super::{ControlError, Deployments, UnknownStage};
+use crate::events::Event;
 
 impl Deployments {
     /// Stops a flow with all its stages, for good. Messages that wait stay in their queues.
@@ -173,7 +174,9 @@ impl Deployments {
                     reset,
                 };
             };
-            self.change_shared(stage, again).await?;
+            let record = self.change_shared(stage, again).await?;
+            let restarted = Event::stage(stage, "restarted").with("version", record.version);
+            self.tell(restarted.with("worker", worker).with("reset", reset));
             return Ok(());
         }
         let slot = self.find_slot(stage);
@@ -201,7 +204,13 @@ impl Deployments {
         expected: Expected,
     ) -> Result<u32, ControlError> {
         let (this, stage) = (self.this(), stage.clone());
-        tokio::spawn(async move { this.scale_in_order(&stage, workers, &expected).await }).await?
+        let scaling = tokio::spawn(async move {
+            let version = this.scale_in_order(&stage, workers, &expected).await?;
+            let scaled = Event::stage(&stage, "scaled").with("version", version);
+            this.tell(scaled.with("workers", workers));
+            Ok(version)
+        });
+        scaling.await?
     }
 
     async fn scale_in_order(

@@ -23,7 +23,7 @@ mod watch;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bus::Bus;
@@ -61,6 +61,8 @@ pub use self::views::{
     DefinitionShown, DeploymentShown, FlowShown, StageQuery, StageShown, VersionShown, VersionState,
 };
 
+use crate::events::{Event, Events};
+
 /// How often the runtime's history is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often unused components are removed.
@@ -88,6 +90,8 @@ pub struct Deployments {
     /// The runtime's history when it was looked at last.
     runtime_history: tokio::sync::Mutex<Vec<HistoryEntry>>,
     looking: Mutex<Option<JoinHandle<()>>>,
+    /// Whoever listens.
+    events: OnceLock<Arc<Events>>,
 }
 
 /// What a deployment led to.
@@ -137,6 +141,7 @@ impl Deployments {
             histories: Mutex::default(),
             runtime_history: tokio::sync::Mutex::default(),
             looking: Mutex::default(),
+            events: OnceLock::new(),
         });
         deployments.restore(found).await?;
         let looking = tokio::spawn(keep_looking(Arc::downgrade(&deployments)));
@@ -276,29 +281,19 @@ impl Deployments {
 
     /// Whether a node that lives has a part of a stage; one that stands alone has everything.
     fn has_part(&self, node: &str, stage: &StageAddress) -> bool {
-        let Some(agent) = self.agent() else {
-            return false;
-        };
-        agent.look(|members, now| {
-            let beat = members.find(node, now).and_then(|member| {
-                let stages = &member.last.stages;
-                stages.get(&stage.to_string())
-            });
-            beat.is_some_and(|beat| beat.holds.count() > 0)
-        })
+        let parts = self.agent().map(|agent| agent.parts_of(stage));
+        parts.is_some_and(|parts| parts.get(node).is_some_and(|count| *count > 0))
     }
 
-    /// Adds how many parts of stages each node has. The stages are in order.
+    /// Adds how many parts of stages each node has.
     fn add_nodes(&self, stages: &mut [StageShown]) {
         let Some(agent) = self.agent() else {
             return;
         };
-        let parts = agent.look(|members, now| views::parts_by_node(members.alive(now), stages));
-        let shared = stages.iter_mut().zip(parts);
-        for (stage, nodes) in shared.filter(|(stage, _)| stage.deployment.is_some()) {
-            stage.nodes = Some(nodes);
-            let parts = self.runtime.parts(&stage.stage.spec.address);
-            stage.parts = Some(parts.len() as u32);
+        for shown in stages.iter_mut().filter(|shown| shown.deployment.is_some()) {
+            let address = &shown.stage.spec.address;
+            shown.nodes = Some(agent.parts_of(address));
+            shown.parts = Some(self.runtime.parts(address).len() as u32);
         }
     }
 
@@ -451,10 +446,38 @@ impl Deployments {
 
     async fn keep(&self, entry: HistoryEntry) {
         let stage = entry.stage.clone();
+        if self.tells_of(entry.event) {
+            self.tell(Event::history(&entry));
+        }
         let entries = self.histories.lock().push(entry);
         if let Err(error) = self.store.put_history(&stage, &entries).await {
             tracing::warn!(%stage, %error, "the history of a stage could not be stored");
         }
+    }
+
+    /// From now on whoever listens is told what happens.
+    pub(crate) fn tell_to(&self, events: Arc<Events>) {
+        // A node has one.
+        let _ = self.events.set(events);
+    }
+
+    fn tell(&self, event: Event) {
+        if let Some(events) = self.events.get() {
+            events.tell(event);
+        }
+    }
+
+    /// What happens to a shared stage because somebody said so happens on all nodes; the one that was
+    /// asked tells it.
+    fn tells_of(&self, event: HistoryEvent) -> bool {
+        let is_said = match event {
+            HistoryEvent::Deployed
+            | HistoryEvent::Replaced
+            | HistoryEvent::Restarted
+            | HistoryEvent::Stopped => true,
+            HistoryEvent::Refused | HistoryEvent::RolledBack | HistoryEvent::Failed => false,
+        };
+        self.sharing.is_none() || !is_said
     }
 
     /// What is deployed here.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bus::BusError;
-use control::{Agent, Deployer, Member, NodeSettings, Order, Share};
+use control::{Agent, Deployer, Member, NodeSeen, NodeSettings, NodeState, Order, Share};
 use kernel::{Name, StageAddress, WorkerAddress};
 use runtime::{Delivery, StopTarget};
 use tokio::time::timeout;
@@ -19,6 +19,7 @@ use super::sharing::{Applied, Places, Sharing};
 use super::slot::{Numbers, Slot};
 use super::source::Component;
 use super::store::{Record, Store};
+use crate::events::Event;
 use crate::load::Load;
 
 use super::{ControlError, DeployError, DeployedStage, Deployments, Replica, StoreError};
@@ -152,6 +153,12 @@ impl Deployments {
                 }
             });
             changed.await?;
+            let moved = Event::stage(stage, "moved").with("to", node.as_str());
+            let moved = match target {
+                MoveTarget::Worker(worker) => moved.with("worker", worker.to_string()),
+                _ => moved,
+            };
+            self.tell(moved);
         }
         Ok(stages)
     }
@@ -268,6 +275,13 @@ impl Deployments {
             sharing.put(&stage, put, was.as_ref()).await?;
             return Err(DeployError::Taken { reason });
         }
+        let event = match &was {
+            None => "deployed",
+            Some(was) if was.version == record.version => "moved",
+            Some(_) => "replaced",
+        };
+        let event = Event::stage(&stage, event).with("version", record.version);
+        self.tell(event.with("digest", digest.as_str()));
         self.all_know(&stage, put).await;
         if let Some(was) = &was {
             self.forget_shared(sharing, was).await;
@@ -282,9 +296,9 @@ impl Deployments {
 
     /// Whether the node that is to watch the sources of a stage lives.
     fn is_watched(&self, record: &Record) -> bool {
-        let nodes = self.agent().map(Agent::nodes).unwrap_or_default();
+        let nodes = self.agent().map(Agent::states).unwrap_or_default();
         let is_watcher =
-            |member: &Member| Some(member.last.node.as_str()) == record.watcher.as_deref();
+            |node: &NodeSeen| node.lives && Some(node.name.as_str()) == record.watcher.as_deref();
         !record.watch || nodes.iter().any(is_watcher)
     }
 
@@ -294,18 +308,13 @@ impl Deployments {
         let Some(agent) = self.agent() else {
             return;
         };
-        let stage = stage.to_string();
-        let knows = |member: &Member| {
-            let beat = member.last.stages.get(&stage);
-            beat.is_some_and(|beat| beat.revision >= revision)
-        };
         let all_know = async {
-            while !agent.nodes().iter().all(knows) {
+            while !agent.all_know(stage, revision) {
                 tokio::time::sleep(ALL_LOOK).await;
             }
         };
         if timeout(ALL_TIMEOUT, all_know).await.is_err() {
-            tracing::warn!(stage, "some nodes have not come to the new definition yet");
+            tracing::warn!(%stage, "some nodes have not come to the new definition yet");
         }
     }
 
@@ -370,6 +379,7 @@ impl Deployments {
         if is_known {
             slot.applied(GONE).await?;
         }
+        self.tell(Event::stage(stage, "stopped").with("version", was.version));
         drop(order);
         self.forget_if_empty(stage);
         self.forget_shared(sharing, &was).await;
@@ -455,8 +465,8 @@ impl Deployments {
 }
 
 fn check_node(agent: &Agent, node: &Name) -> Result<(), ControlError> {
-    let known = agent.known();
-    let known: Vec<String> = known.into_iter().map(|(m, _)| m.last.node).collect();
+    let known = agent.states();
+    let known: Vec<String> = known.into_iter().map(|seen| seen.name).collect();
     match known.iter().any(|known| known == node.as_str()) {
         true => Ok(()),
         false => Err(ControlError::UnknownNode {
@@ -517,6 +527,7 @@ impl Deployer for Local {
             None => Ok(Share {
                 revision,
                 version,
+                change: 0,
                 count: deployments.runtime.parts(stage).len() as u32,
                 on: places.on,
                 moved: places.moved,

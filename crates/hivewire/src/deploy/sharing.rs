@@ -140,7 +140,7 @@ impl Sharing {
         if stored.is_some()
             && let Some(agent) = self.agent.get()
         {
-            agent.definitions_changed();
+            agent.definition_changed(stage);
         }
         Ok(stored)
     }

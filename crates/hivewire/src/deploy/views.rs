@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use control::Member;
 use kernel::worker::CodeInfo;
 use kernel::{Name, StageAddress};
 use runtime::{HistoryEntry, HistoryEvent, StageSpec, StageState, StageView};
@@ -152,31 +151,6 @@ pub(crate) fn flows(mut stages: Vec<StageShown>) -> Vec<FlowShown> {
         }
     }
     flows
-}
-
-/// How many parts of each of these stages, which are in order, each node has, as they say.
-pub(super) fn parts_by_node<'a>(
-    nodes: impl Iterator<Item = &'a Member>,
-    stages: &[StageShown],
-) -> Vec<BTreeMap<String, u32>> {
-    let mut parts = vec![BTreeMap::new(); stages.len()];
-    let indexes: HashMap<String, usize> = stages
-        .iter()
-        .enumerate()
-        .map(|(index, stage)| (stage.address().to_string(), index))
-        .collect();
-    // As text, a flow with a dash may come before or after: only the outermost matter.
-    let (Some(first), Some(last)) = (indexes.keys().min(), indexes.keys().max()) else {
-        return parts;
-    };
-    for member in nodes {
-        for (stage, beat) in member.last.stages.range(first.clone()..=last.clone()) {
-            if let Some(index) = indexes.get(stage) {
-                parts[*index].insert(member.last.node.clone(), beat.holds.count());
-            }
-        }
-    }
-    parts
 }
 
 /// Which stages somebody wants to see. What is not said is not asked for.

@@ -15,6 +15,10 @@ use super::app::App;
 use super::problem::Problem;
 
 const HTTP_PORT: u16 = 80;
+/// Where a WebSocket may begin.
+const EVENTS_PATH: &str = "/api/v1/events";
+/// How the protocol begins that carries the token, percent-encoded. It is never the one that is chosen.
+const TOKEN_PROTOCOL: &str = "hivewire.token.";
 
 /// The names under which we may be addressed.
 #[derive(Clone, Debug)]
@@ -132,6 +136,11 @@ pub(super) fn has_token(app: &App, request: &Request) -> bool {
     if let Some(given) = bearer(request.headers()) {
         return app.token.is(given.as_bytes());
     }
+    if request.uri().path() == EVENTS_PATH
+        && let Some(given) = token_of_protocols(request.headers())
+    {
+        return app.token.is(&given);
+    }
     // Only the first page takes it from the address, which is what `hivewire up` prints.
     let first_page = request.method() == Method::GET && request.uri().path() == "/";
     first_page && token_of(request.uri()).is_some_and(|given| app.token.is(&given))
@@ -140,6 +149,16 @@ pub(super) fn has_token(app: &App, request: &Request) -> bool {
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = single(headers, header::AUTHORIZATION)?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The token among the protocols that are offered for a WebSocket: a browser can set no other header.
+fn token_of_protocols(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    let mut offered = offered
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
+    let token = offered.find_map(|protocol| protocol.trim().strip_prefix(TOKEN_PROTOCOL))?;
+    Some(percent_decode_str(token).collect())
 }
 
 fn token_of(uri: &Uri) -> Option<Vec<u8>> {

@@ -20,6 +20,7 @@ use super::problem::Problem;
 use super::requests::RequestLog;
 use crate::alerts::AlertService;
 use crate::deploy::Deployments;
+use crate::events::Events;
 use crate::rates::Rates;
 use crate::secret::Secret;
 
@@ -88,6 +89,7 @@ pub(crate) struct Running {
     pub registry: Registry,
     pub deployments: Arc<Deployments>,
     pub alerts: Arc<AlertService>,
+    pub events: Arc<Events>,
 }
 
 impl Running {

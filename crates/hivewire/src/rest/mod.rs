@@ -7,7 +7,9 @@ mod body;
 mod dead;
 mod deployments;
 mod etag;
+mod events;
 mod flows;
+mod general;
 mod health;
 mod idempotency;
 mod logs;
@@ -125,6 +127,8 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/alerts/silences", "for a time, nobody is told of some alerts", || post(alerts::silence).once().fails(&[404, 507])),
     route("DELETE", "/api/v1/alerts/silences/{id}", "ends a silence", || delete(alerts::unsilence).fails(&[409, 507])),
     route("POST", "/api/v1/alerts/test", "sends a test to everybody who is told, and says what came of it", || post(alerts::test).once()),
+    route("GET", "/api/v1/events", "what happens, over a WebSocket or as lines of JSON", || get(events::listen).streams::<events::EventShown>()),
+    route("POST", "/api/v1/general", "says something to all nodes and all who listen", || post(general::say).once()),
     route("POST", "/api/v1/messages/{address}", "sends to a stage, a worker, a queue or a topic", || post(sending::send).once().fails(&[504, 507])),
     route("POST", "/api/v1/asks/{address}", "asks a stage or a worker and answers with its reply", || post(sending::ask).gives_json::<MessageShown>(200).gives("*/*").once().fails(&[502, 504, 507])),
     route("GET", "/registry/system/list", "all nodes that live, as systems", || get(registry::list)),

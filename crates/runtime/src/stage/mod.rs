@@ -29,7 +29,7 @@ use crate::spec::{Delivery, StageKind, StageSpec};
 use crate::store::Store;
 use crate::supervision::Supervisor;
 use crate::table::Table;
-use crate::views::{StageState, StageView};
+use crate::views::{StageLoad, StageState, StageView};
 use crate::waiting::Answers;
 
 use self::current::Current;
@@ -276,6 +276,16 @@ impl Stage {
             waiting: cells.iter().map(|cell| u64::from(cell.waiting())).sum(),
             workers_count: cells.len() as u32,
             workers: cells.iter().take(WORKERS_SHOWN).map(|c| c.view()).collect(),
+        }
+    }
+
+    /// How busy it is.
+    pub fn load(&self) -> StageLoad {
+        let cells = self.cells.read();
+        StageLoad {
+            stage: self.address.clone(),
+            turns_per_second: self.rate.lock().per_second,
+            waiting: cells.iter().map(|cell| u64::from(cell.waiting())).sum(),
         }
     }
 

@@ -33,6 +33,7 @@ use super::change::{Obtained, Plan};
 use super::source::{Component, Source};
 use super::store::{Record, StoreError};
 use super::{DeployError, Deployments};
+use crate::events::{Event, kind};
 
 /// What the own repository is called.
 pub const OWN: &str = "own";
@@ -149,6 +150,7 @@ impl Deployments {
             self.keep_component(&component).await?;
             let put = index.put(&plugin.id, &plugin.version, revision, Some(&plugin));
             if put.await? {
+                self.tell_plugin("pushed", &plugin);
                 return Ok(PushedPlugin {
                     plugin,
                     created: true,
@@ -159,6 +161,13 @@ impl Deployments {
             id: plugin.id,
             version: plugin.version,
         })
+    }
+
+    fn tell_plugin(&self, event: &str, plugin: &Plugin) {
+        let event = Event::new(kind::PLUGIN, event)
+            .with("id", plugin.id.to_string())
+            .with("version", plugin.version.to_string());
+        self.tell(event.with("digest", plugin.digest.as_str()));
     }
 
     /// A version that is there does not change.
@@ -358,6 +367,7 @@ impl Deployments {
             }
             if index.put(id, version, revision, None).await? {
                 self.forget_plugin(&plugin).await;
+                self.tell_plugin("removed", &plugin);
                 return Ok(plugin);
             }
         }

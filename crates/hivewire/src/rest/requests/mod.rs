@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
-use axum::http::{HeaderName, Method};
+use axum::http::{HeaderName, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
@@ -24,6 +24,7 @@ use super::etag::Tagged;
 use super::paging::{checked, next_of};
 use super::problem::Problem;
 use super::views::bad_query;
+use crate::events::{Event, kind};
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
@@ -126,7 +127,24 @@ impl Pending {
     }
 
     fn answered(mut self, status: u16) -> Option<u64> {
+        if StatusCode::from_u16(status).is_ok_and(|status| status.is_success()) {
+            self.tell(status);
+        }
         self.end(status)
+    }
+
+    /// Tells whoever listens, unless it is only a message on its way.
+    fn tell(&self, status: u16) {
+        if let (Some(entry), Some(running)) = (&self.entry, self.app.running.get())
+            && !is_traffic(&entry.path)
+        {
+            let event = Event::new(kind::REQUEST, "done")
+                .with("method", entry.method.as_str())
+                .with("path", entry.path.as_str())
+                .with("who", entry.who.as_str())
+                .with("status", status);
+            running.events.tell(event);
+        }
     }
 
     /// Notes it, unless that was done before.
@@ -142,6 +160,17 @@ impl Drop for Pending {
     fn drop(&mut self) {
         self.end(WENT_AWAY);
     }
+}
+
+/// Whether a request to this path sends messages and changes nothing else.
+fn is_traffic(path: &str) -> bool {
+    let path = path.strip_prefix("/api/v1/").unwrap_or_default();
+    let is_under = |start: &str| path.starts_with(start);
+    let publishes = is_under("queues/") || is_under("topics/");
+    is_under("messages/")
+        || is_under("asks/")
+        || path == "general"
+        || (publishes && path.ends_with("/messages"))
 }
 
 /// The path, without what stands behind it and could be a secret.
