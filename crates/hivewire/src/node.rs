@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use broker::{Broker, SystemClock};
@@ -20,10 +21,14 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::alerts::{AlertError, AlertService, Plan};
 use crate::cluster::{self, NodeError};
-use crate::config::{Config, HttpSettings, WorkerSettings};
+use crate::config::live::{LiveConfig, Parts, SharedConfig};
+use crate::config::{Config, HttpSettings, KeepError, WorkerSettings};
 use crate::data_folder::{self, DataError};
 use crate::deploy::{Deployments, StoreError};
+use crate::desk::Desk;
 use crate::http::{self, HttpServer};
+use crate::logging;
+use crate::logs::{self, LogError, LogStore};
 use crate::metrics::{BrokerCollector, StageCollector};
 use crate::rates::Rates;
 use crate::rest::{AllowedHosts, App, Running};
@@ -68,6 +73,12 @@ pub enum StartError {
     /// What is set about alerts makes no sense.
     #[error(transparent)]
     Alerts(#[from] AlertError),
+    /// What is set about logs makes no sense.
+    #[error(transparent)]
+    Logs(#[from] LogError),
+    /// What was changed while the node ran cannot be read.
+    #[error(transparent)]
+    Changes(#[from] KeepError),
     /// A listener of a message protocol cannot start.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -84,6 +95,7 @@ pub struct Node {
     app: Arc<App>,
     bound: Vec<Bound>,
     deployments: Arc<Deployments>,
+    config: SharedConfig,
     stop: watch::Sender<bool>,
     tidying: Option<JoinHandle<()>>,
     watching: JoinHandle<()>,
@@ -116,9 +128,31 @@ impl Node {
     /// Takes the data folder, reads the journal back, and starts every listener. HTTP answers from
     /// the beginning, that the node is not ready; [`Node`] is there when it is.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let plan = Plan::new(&config.alerts)?;
+        Plan::new(&config.alerts)?;
+        config.logs.check()?;
         let storage = data_folder::open(&config.data)?;
         let token = data_folder::token(&config.data)?;
+        let live = Arc::new(LiveConfig::open(config)?);
+        let config = live.effective();
+        if let Ok(filter) = logs::filter_of(&config.logs.filter) {
+            logging::set_filter(filter);
+        }
+        let logs = Arc::new(LogStore::open(&config.data, config.logs.clone()));
+        let started = Self::start_parts(live, storage, token, logs.clone()).await;
+        if started.is_err() {
+            close_logs(logs).await;
+        }
+        started
+    }
+
+    async fn start_parts(
+        live: SharedConfig,
+        storage: DiskStorage,
+        token: Secret,
+        logs: Arc<LogStore>,
+    ) -> Result<Self, StartError> {
+        let config = live.effective();
+        let plan = Plan::new(&config.alerts)?;
         let (stop, stopped) = watch::channel(false);
         let listener = bind_http(&config.http)?;
         let address = match &listener {
@@ -128,11 +162,9 @@ impl Node {
             })?),
             None => None,
         };
-        let app = Arc::new(new_app(&config, token, address, stopped.clone()));
-        let http = listener.map(|listener| {
-            let connections_max = config.http.connections_max;
-            HttpServer::serve(listener, app.clone(), connections_max, stopped.clone())
-        });
+        let app = Arc::new(new_app(&config, token, address, &logs, stopped.clone()));
+        let http =
+            listener.map(|listener| HttpServer::serve(listener, app.clone(), stopped.clone()));
         let name = config.node.checked_name()?;
         let labels = config.node.checked_labels()?;
         let engine = match &name {
@@ -141,7 +173,7 @@ impl Node {
             }
             _ => start_engine(&config, storage).await?,
         };
-        let deployments = match start_deployments(&config, &engine, name.clone()).await {
+        let deployments = match start_deployments(&config, &engine, name.clone(), &logs).await {
             Ok(deployments) => deployments,
             Err(error) => {
                 close_after_failure(&engine).await;
@@ -188,6 +220,16 @@ impl Node {
         ));
         let mut registry = registry(broker.as_ref(), listeners.as_ref(), &app, &deployments);
         alerts.counters().register(&mut registry);
+        logs.counters().register(&mut registry);
+        live.attach(Parts {
+            logs: logs.clone(),
+            http_connections_max: app.connections_max.clone(),
+            broker: broker.clone(),
+            deployments: deployments.clone(),
+            alerts: alerts.clone(),
+        });
+        let (clock, parts) = (engine.clock(), deployments.clone());
+        let desk = Desk::new(&engine.bus, clock, live.clone(), logs, parts);
         let running = Arc::new(Running {
             broker: broker.clone(),
             bound: bound.clone(),
@@ -197,6 +239,7 @@ impl Node {
             registry,
             deployments: deployments.clone(),
             alerts: alerts.clone(),
+            desk,
         });
         if app.running.set(running.clone()).is_err() {
             unreachable!("a node is started once");
@@ -210,6 +253,7 @@ impl Node {
             app,
             bound,
             deployments,
+            config: live,
             stop,
             tidying,
             watching,
@@ -255,6 +299,11 @@ impl Node {
         &self.deployments
     }
 
+    /// How long [`Node::drain`] may take, as it is configured now.
+    pub fn drain_patience(&self) -> Duration {
+        Duration::from_secs(self.config.effective().node.drain_seconds_max)
+    }
+
     /// Stops accepting, lets sessions and turns end for at most `patience`, and closes the journal.
     pub async fn drain(self, patience: Duration) -> Result<(), JournalFailed> {
         self.stop.send_replace(true);
@@ -276,6 +325,10 @@ impl Node {
             }
         };
         tokio::join!(listeners, http, workers);
+        let logs = self.app.logs.clone();
+        if let Some(running) = self.app.running.get() {
+            running.desk.close();
+        }
         close_requests(self.app).await;
         if let Some(tidying) = self.tidying
             && let Err(error) = tidying.await
@@ -285,10 +338,12 @@ impl Node {
         if let Err(error) = self.watching.await {
             tracing::error!(%error, "watching for alerts broke off");
         }
-        match self.engine.own {
+        let closed = match self.engine.own {
             Some(own) => close_journal(own.broker).await,
             None => Ok(()),
-        }
+        };
+        close_logs(logs).await;
+        closed
     }
 }
 
@@ -297,6 +352,14 @@ async fn close_requests(app: Arc<App>) {
     let closing = tokio::task::spawn_blocking(move || app.requests.close());
     if timeout(CLOSE_TIMEOUT, closing).await.is_err() {
         tracing::warn!("the last requests may be missing in the files");
+    }
+}
+
+/// What was logged comes to the disk before the process ends, unless the disk hangs.
+async fn close_logs(logs: Arc<LogStore>) {
+    let closing = tokio::task::spawn_blocking(move || logs.close());
+    if timeout(CLOSE_TIMEOUT, closing).await.is_err() {
+        tracing::warn!("the last lines may be missing in the log files");
     }
 }
 
@@ -315,11 +378,16 @@ fn new_app(
     config: &Config,
     token: Secret,
     address: Option<SocketAddr>,
+    logs: &Arc<LogStore>,
     stopped: watch::Receiver<bool>,
 ) -> App {
     let address = address.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
     let hosts = AllowedHosts::new(address, &config.http.hosts);
-    App::new(config.data.clone(), token, hosts, stopped)
+    let app = App::new(config.data.clone(), token, hosts, logs.clone(), stopped);
+    let connections_max = config.http.connections_max;
+    app.connections_max
+        .store(connections_max, Ordering::Relaxed);
+    app
 }
 
 /// Reading the journal back can take a while, and HTTP must answer meanwhile.
@@ -359,6 +427,7 @@ async fn start_deployments(
     config: &Config,
     engine: &Engine,
     node: Option<Name>,
+    logs: &LogStore,
 ) -> Result<Arc<Deployments>, StartError> {
     let WorkerSettings {
         runtime,
@@ -370,6 +439,7 @@ async fn start_deployments(
     let bus = engine.bus.clone();
     let clock = engine.clock();
     let runtime = Runtime::start(bus.clone(), runtime, clock.clone());
+    runtime.tap_logs(logs.tap());
     let starting = Deployments::start(
         runtime.clone(),
         host,

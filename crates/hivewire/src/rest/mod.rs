@@ -2,8 +2,10 @@
 
 mod access;
 mod alerts;
+mod all_logs;
 mod app;
 mod body;
+mod config;
 mod dead;
 mod deployments;
 mod flows;
@@ -16,6 +18,7 @@ mod nodes;
 mod page;
 mod plugins;
 mod problem;
+mod profile;
 mod queues;
 mod registry;
 mod requests;
@@ -31,7 +34,7 @@ use axum::middleware;
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 pub(crate) use self::access::AllowedHosts;
-pub(crate) use self::app::{App, Running};
+pub(crate) use self::app::{App, CONNECTIONS_MAX, Running};
 pub(crate) use self::node::journal_state;
 use self::problem::Problem;
 pub(crate) use self::requests::Peer;
@@ -105,6 +108,13 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/flows/{flow}/{stage}/scale", "gives a stage another number of workers", || post(flows::scale)),
     route("GET", "/api/v1/nodes", "all nodes that share the work, and what they have of it", || get(nodes::list)),
     route("POST", "/api/v1/nodes/{node}", "tells a node what to be: running, paused, draining, its labels, its prefetch", || post(nodes::change)),
+    route("POST", "/api/v1/nodes/{node}/profile", "where a node spends its time, seen for some seconds", || post(profile::take)),
+    route("GET", "/api/v1/logs", "the logs of all nodes, one line of JSON each", || get(all_logs::show)),
+    route("GET", "/api/v1/config", "the configuration of a node, key by key, and where it comes from", || get(config::list)),
+    route("GET", "/api/v1/config/history", "who changed the configuration while the node ran, the newest first", || get(config::history)),
+    route("GET", "/api/v1/config/{key}", "one key of the configuration", || get(config::show)),
+    route("PUT", "/api/v1/config/{key}", "changes a key while the node runs", || put(config::set)),
+    route("DELETE", "/api/v1/config/{key}", "goes back to what is configured", || delete(config::unset)),
     route("POST", "/api/v1/moves", "moves a flow, a stage or a worker to a node", || post(nodes::relocate)),
     route("GET", "/api/v1/history", "what happened to all stages", || get(flows::history)),
     route("GET", "/api/v1/requests", "who changed something on this node and when, the newest first", || get(requests::list)),

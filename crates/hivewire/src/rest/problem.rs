@@ -8,6 +8,8 @@ use journal::{AppendError, JournalFailed};
 use runtime::{AskError, SendError};
 use serde::Serialize;
 
+use crate::desk::{Refusal, RefusalKind};
+
 /// What went wrong, for people and programs.
 #[derive(Debug, Serialize)]
 pub(crate) struct Problem {
@@ -237,6 +239,20 @@ impl From<AskError> for Problem {
             AskError::Send(error) => error.into(),
             AskError::TimedOut { .. } => Self::no_reply(detail),
             AskError::NoAnswer { .. } => Self::gave_no_answer(detail),
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let detail = refusal.detail;
+        match refusal.kind {
+            RefusalKind::Bad => Self::bad_request(detail),
+            RefusalKind::Unknown => Self::not_found(detail),
+            RefusalKind::Conflict => Self::conflict(detail),
+            RefusalKind::Busy => Self::not_ready(detail),
+            RefusalKind::Late => Self::no_reply(detail),
+            RefusalKind::Failed => Self::internal(detail),
         }
     }
 }
