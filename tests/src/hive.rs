@@ -25,6 +25,7 @@ use crate::poll::wait_until;
 
 /// Names the binary to test, if it is not beside the tests.
 pub const BINARY_VARIABLE: &str = "HIVEWIRE_BIN";
+const REST_TIMEOUT: Duration = Duration::from_secs(15);
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const LOG_SHOWN_BYTES_MAX: usize = 16 * 1024;
@@ -371,12 +372,24 @@ impl Hive {
 
     /// Asks the REST interface something, with the token.
     pub fn rest(&self, method: &str, path: &str, body: &[u8]) -> Result<Response, HiveError> {
+        self.rest_within(method, path, body, REST_TIMEOUT)
+    }
+
+    /// The same with another time for the answer.
+    pub fn rest_within(
+        &self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+        timeout: Duration,
+    ) -> Result<Response, HiveError> {
         let authorization = format!("Bearer {}", self.token()?);
         let headers = [
             ("Authorization", authorization.as_str()),
             ("Content-Type", "application/json"),
         ];
-        http::request(self.http, method, path, &headers, body).map_err(io_error("ask over HTTP"))
+        http::request_within(timeout, self.http, method, path, &headers, body)
+            .map_err(io_error("ask over HTTP"))
     }
 
     /// How often it wrote this to standard output or error.

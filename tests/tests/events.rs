@@ -124,7 +124,10 @@ fn a_node_alone_tells_of_requests_alerts_and_numbers() -> Result<()> {
 fn who_comes_back_gets_what_is_kept_or_hears_how_much_was_lost() -> Result<()> {
     let mut hive = Hive::start()?;
     let mut first = EventClient::connect(&hive, "kind=note")?;
-    let run = first.next_event()?["run"].as_str().unwrap_or_default().to_owned();
+    let run = first.next_event()?["run"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     let numbers: Vec<u64> = ["one", "two", "three"]
         .iter()
         .map(|note| say(&hive, note))
@@ -135,7 +138,7 @@ fn who_comes_back_gets_what_is_kept_or_hears_how_much_was_lost() -> Result<()> {
     let query = format!("kind=note&run={run}&after={}", numbers[0]);
     let mut again = EventClient::connect(&hive, &query)?;
     assert_eq!(again.next_event()?["kind"], "begin");
-    let came: Vec<Value> = (0..2).map(|_| again.next()).collect::<Result<_>>()?;
+    let came: Vec<Value> = (0..2).map(|_| again.next_event()).collect::<Result<_>>()?;
     assert_eq!(came[0]["text"], "two");
     assert_eq!(
         (&came[1]["text"], &came[1]["number"]),

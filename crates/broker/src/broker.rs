@@ -131,7 +131,7 @@ impl Broker {
     }
 
     fn check_names(&self, names: usize) -> Result<(), TooManyNames> {
-        let names_max = self.shared.settings.names_max;
+        let names_max = self.shared.settings().names_max;
         if names >= names_max {
             return Err(TooManyNames { names_max });
         }
@@ -280,8 +280,28 @@ impl Broker {
     }
 
     pub(crate) fn bucket(&self, name: &Name) -> Result<Arc<Mutex<Bucket>>, CommitError> {
-        self.buckets
-            .get_or_make(name, self.shared.settings.buckets_max)
+        self.buckets.get_or_make(name, self.shared.buckets_max())
+    }
+
+    /// From now on these settings hold, also for queues and topics that are there.
+    pub fn change_settings(&self, settings: Settings) {
+        let before = self.shared.set_settings(settings);
+        let now = self.shared.settings();
+        let queues: Vec<_> = self.queues.read().values().cloned().collect();
+        for queue in queues {
+            let (was, is) = (
+                before.for_queue(queue.name().as_str()),
+                now.for_queue(queue.name().as_str()),
+            );
+            let mut core = queue.core.lock();
+            if core.settings == was {
+                core.settings = is;
+            }
+        }
+        let topics: Vec<_> = self.topics.read().values().cloned().collect();
+        for topic in topics {
+            topic.core.lock().settings.clone_from(&now.topics);
+        }
     }
 
     /// Housekeeping, to be called about once a second from a thread that may wait for the disk:
@@ -293,7 +313,7 @@ impl Broker {
     }
 
     fn forget_unused_names(&self) {
-        let idle = Duration::from_secs(self.shared.settings.idle_seconds_max);
+        let idle = Duration::from_secs(self.shared.settings().idle_seconds_max);
         let now = self.shared.clock.now().as_micros();
         let before = now.saturating_sub(idle.as_micros() as u64);
         let before = kernel::Timestamp::from_micros(before);

@@ -178,7 +178,7 @@ impl Broker {
             });
         }
         let bytes = bucket.bytes_after(&state.writes);
-        let bytes_max = self.shared.settings.bucket_bytes_max;
+        let bytes_max = self.shared.bucket_bytes_max();
         if bytes > bytes_max {
             return Err(CommitError::StateTooLarge {
                 bucket: state.bucket.clone(),

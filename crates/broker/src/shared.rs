@@ -42,7 +42,12 @@ const READY_PAUSE: Duration = Duration::from_millis(1);
 pub(crate) struct Shared {
     pub journal: Journal,
     pub clock: Arc<dyn Clock>,
-    pub settings: Settings,
+    /// What can be changed while the broker runs.
+    settings: RwLock<Arc<Settings>>,
+    /// Those of the settings that every message or commit asks for.
+    memory_bytes_max: AtomicUsize,
+    bucket_bytes_max: AtomicUsize,
+    buckets_max: AtomicUsize,
     pub counters: Counters,
     pub runtime: Handle,
     memory_bytes: AtomicUsize,
@@ -71,7 +76,10 @@ impl Shared {
         Self {
             journal,
             clock,
-            settings,
+            memory_bytes_max: AtomicUsize::new(settings.memory_bytes_max),
+            bucket_bytes_max: AtomicUsize::new(settings.bucket_bytes_max),
+            buckets_max: AtomicUsize::new(settings.buckets_max),
+            settings: RwLock::new(Arc::new(settings)),
             counters: Counters::default(),
             runtime,
             memory_bytes: AtomicUsize::new(0),
@@ -99,8 +107,30 @@ impl Shared {
         self.held_topics.lock().clear();
     }
 
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.read().clone()
+    }
+
+    /// From now on these hold. Gives those that held before.
+    pub fn set_settings(&self, settings: Settings) -> Arc<Settings> {
+        let set = |limit: &AtomicUsize, to| limit.store(to, Ordering::Relaxed);
+        set(&self.memory_bytes_max, settings.memory_bytes_max);
+        set(&self.bucket_bytes_max, settings.bucket_bytes_max);
+        set(&self.buckets_max, settings.buckets_max);
+        std::mem::replace(&mut *self.settings.write(), Arc::new(settings))
+    }
+
+    pub fn bucket_bytes_max(&self) -> usize {
+        self.bucket_bytes_max.load(Ordering::Relaxed)
+    }
+
+    pub fn buckets_max(&self) -> usize {
+        self.buckets_max.load(Ordering::Relaxed)
+    }
+
     pub fn memory_is_short(&self, bytes: usize) -> bool {
-        self.memory_bytes.load(Ordering::Relaxed) + bytes > self.settings.memory_bytes_max
+        let bytes_max = self.memory_bytes_max.load(Ordering::Relaxed);
+        self.memory_bytes.load(Ordering::Relaxed) + bytes > bytes_max
     }
 
     /// Notes how long the last of some deliveries took: a sample per batch costs next to nothing.

@@ -314,6 +314,11 @@ impl Agent {
         &self.shared.settings.name
     }
 
+    /// The number of this start of the node.
+    pub fn start_number(&self) -> u64 {
+        self.shared.state.lock().start
+    }
+
     /// All nodes that live, as far as this one has heard.
     pub fn nodes(&self) -> Vec<Member> {
         let state = self.shared.state.lock();
@@ -379,7 +384,8 @@ impl Agent {
             others.filter(|member| member.last.node != me).count() > 0
         };
         if !has_others {
-            return;
+            // Whoever listens without taking parts learns all the same that this node goes in good order.
+            return self.shared.say().await;
         }
         self.shared.announce.notify_one();
         let left = async {

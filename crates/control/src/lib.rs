@@ -6,6 +6,8 @@
 //! holds it any more. Nodes that see different things for a while may disagree; then the store
 //! decides, which refuses the commits of all owners but the last.
 //!
+//! People ask any node for something of another; how that gets there and back is in [`Commands`].
+//!
 //! What is wrong on a node or with the others, and who is told, is in [`alerts`].
 //!
 //! An [`Agent`] runs all this for one node. The rest is state machines: what happened and the time go
@@ -15,6 +17,7 @@
 mod agent;
 pub mod alerts;
 mod claims;
+mod commands;
 mod definitions;
 mod heartbeat;
 mod members;
@@ -26,6 +29,7 @@ pub use agent::{
     Agent, DEFINITIONS, Deployer, Ended, HEARTBEATS, NodeSeen, NodeSettings, definition_name,
 };
 pub use claims::Claims;
+pub use commands::{ANSWERS, COMMANDS, CommandError, CommandHandler, Commands};
 pub use definitions::Definitions;
 pub use heartbeat::{Defined, Heartbeat, NodeState, StageBeat};
 pub use members::{Able, Heard, Member, Members, Rules};

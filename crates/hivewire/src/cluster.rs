@@ -37,6 +37,8 @@ pub struct NodeSettings {
     /// How many members a durable queue of RabbitMQ gets, if the bus is AMQP. From three on, what is
     /// acknowledged survives the loss of a machine.
     pub quorum_members: u8,
+    /// How long sessions, turns and hand-overs may take to end when the node stops.
+    pub drain_seconds_max: u64,
 }
 
 impl Default for NodeSettings {
@@ -47,6 +49,7 @@ impl Default for NodeSettings {
             bus: Vec::new(),
             state: None,
             quorum_members: 1,
+            drain_seconds_max: 5,
         }
     }
 }

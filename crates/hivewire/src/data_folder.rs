@@ -10,7 +10,7 @@ use journal::{DiskStorage, StorageError};
 use crate::secret::Secret;
 
 const FOLDER_MODE: u32 = 0o700;
-const TOKEN_MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 const TOKEN_RANDOM_BYTES: usize = 32;
 /// A token that somebody chose must not be guessable.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -122,7 +122,7 @@ fn sync_folder(folder: &Path) -> Result<(), DataError> {
 pub fn token(folder: &Path) -> Result<Secret, DataError> {
     let path = token_path(folder);
     if !path.exists() {
-        make_token(folder, &path)?;
+        make_token(&path)?;
     }
     restrict(&path)?;
     read_token(&path)
@@ -145,22 +145,28 @@ pub fn read_token(path: &Path) -> Result<Secret, DataError> {
     Ok(Secret::new(token))
 }
 
-/// Writes a new token beside its place and renames it, so that no crash leaves half a token.
-fn make_token(folder: &Path, path: &Path) -> Result<(), DataError> {
+/// Writes a new token.
+fn make_token(path: &Path) -> Result<(), DataError> {
     let mut random = [0_u8; TOKEN_RANDOM_BYTES];
     getrandom::fill(&mut random).map_err(|error| DataError::Random(error.to_string()))?;
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let beside = folder.join("token.new");
+    replace(path, format!("{token}\n").as_bytes())
+}
+
+/// Writes a file that only its owner may read, beside its place, and renames it, so that no crash leaves half
+/// of it. It is on the disk when this returns.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), DataError> {
+    let beside = path.with_added_extension("new");
     let write = || -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
-        let mut file = options.mode(TOKEN_MODE).open(&beside)?;
-        writeln!(file, "{token}")?;
+        let mut file = options.mode(FILE_MODE).open(&beside)?;
+        file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&beside, path)
     };
     write().map_err(failed("write", path))?;
-    sync_folder(folder)
+    sync_folder(path.parent().unwrap_or(Path::new(".")))
 }
 
 fn restrict(path: &Path) -> Result<(), DataError> {
@@ -170,7 +176,7 @@ fn restrict(path: &Path) -> Result<(), DataError> {
         .mode();
     if mode & 0o077 != 0 {
         tracing::warn!(path = %path.display(), "others could read the token; now only its owner may");
-        fs::set_permissions(path, Permissions::from_mode(TOKEN_MODE))
+        fs::set_permissions(path, Permissions::from_mode(FILE_MODE))
             .map_err(failed("restrict", path))?;
     }
     Ok(())

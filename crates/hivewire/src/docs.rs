@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::commands::command_line;
 use crate::config::known_keys;
+use crate::config::live::changeable_keys;
 use crate::exit::Exit;
 
 /// The reference of the command line.
@@ -112,6 +113,10 @@ pub(crate) fn configuration() -> String {
         let meaning = meaning_of(&key.path).unwrap_or_default();
         let _ = writeln!(page, "| `{}` | {default} | {meaning} |", key.path);
     }
+    page.push_str(CHANGEABLE);
+    for key in changeable_keys() {
+        let _ = writeln!(page, "- `{key}`");
+    }
     page.push_str(EXAMPLE);
     page
 }
@@ -152,6 +157,14 @@ line and the nearest key there is.
 `[[users]]`, `[[broker.queues]]`, `[[alerts.rules]]`, `[[alerts.webhooks]]`, `[[alerts.emails]]` and
 `[[plugins.repositories]]` are lists: one such section for each of them. The first of `[[broker.queues]]` whose `name` fits a
 queue decides about it; a `*` at its end stands for any rest.
+
+";
+
+const CHANGEABLE: &str = "
+## While a node runs
+
+`hivewire config set KEY VALUE` and `PUT /api/v1/config/{key}` change these without a restart, on any node. The change wins over
+file and flags, survives restarts, and is noted with who made it; `hivewire config unset KEY` takes it back.
 
 ";
 
@@ -266,6 +279,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("workers.limits.call_ms_max", "how long one call of a worker may take, unless its deployment says otherwise"),
     ("workers.limits.host_calls_max", "how often one call of a worker may call the host, unless its deployment says otherwise"),
     ("node.bus", "the bus that the nodes share, instead of a broker in this process; several addresses are tried in turn"),
+    ("node.drain_seconds_max", "how long sessions, turns and hand-overs may take to end when the node stops"),
     ("node.labels", "what distinguishes this node, each as `key=value`"),
     ("node.name", "what this node is called among others that share its work; without one it stands alone"),
     ("node.quorum_members", "members of a durable queue of RabbitMQ, over AMQP; from three on what is acknowledged survives the loss of a machine"),
@@ -309,6 +323,12 @@ const MEANINGS: &[(&str, &str)] = &[
     ("alerts.emails.from", "who the mail is from"),
     ("alerts.emails.to", "who gets it; at least one"),
     ("alerts.emails.timeout_seconds", "how long one step of the exchange may take, at most 30"),
+    ("logs.filter", "what the node logs about itself, to standard error and to its files, such as `debug` or `warn,broker=debug`"),
+    ("logs.files", "whether logs, of the node and of its workers, are kept in the folder `logs` of the data folder"),
+    ("logs.file_bytes_max", "how large one of these files may become"),
+    ("logs.files_max", "how many there are; the oldest goes first"),
+    ("logs.waiting_bytes_max", "lines that may be on their way to the disk; what is beyond is lost, and a line says how many were"),
+    ("logs.followed_lines_per_second_max", "lines of this node that those who follow on other nodes get in a second; what is beyond they are told the number of"),
     ("plugins.versions_max", "versions of one plug-in that the repository of the node keeps"),
     ("plugins.repositories", "where plug-ins are looked for that the own repository lacks, in this order"),
     ("plugins.repositories.name", "what the repository is called in lists and errors"),

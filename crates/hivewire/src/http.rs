@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
@@ -82,13 +83,8 @@ pub(crate) struct HttpServer {
 
 impl HttpServer {
     /// Starts answering.
-    pub fn serve(
-        listener: TcpListener,
-        app: Arc<App>,
-        connections_max: usize,
-        stop: watch::Receiver<bool>,
-    ) -> Self {
-        let accepting = tokio::spawn(accept(listener, app, connections_max, stop));
+    pub fn serve(listener: TcpListener, app: Arc<App>, stop: watch::Receiver<bool>) -> Self {
+        let accepting = tokio::spawn(accept(listener, app, stop));
         Self { accepting }
     }
 
@@ -112,7 +108,6 @@ impl HttpServer {
 async fn accept(
     listener: TcpListener,
     app: Arc<App>,
-    connections_max: usize,
     mut stop: watch::Receiver<bool>,
 ) -> JoinSet<()> {
     let router = rest::router(app.clone());
@@ -127,7 +122,7 @@ async fn accept(
             },
         };
         match accepted {
-            Ok(_) if connections.len() >= connections_max => {
+            Ok(_) if connections.len() >= app.connections_max.load(Ordering::Relaxed) => {
                 app.counters.connections_refused.inc();
             }
             Ok((stream, peer)) => {
@@ -192,6 +187,7 @@ fn tune(stream: &TcpStream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::logs::{LogSettings, LogStore};
     use crate::rest::AllowedHosts;
     use crate::secret::Secret;
 
@@ -214,8 +210,13 @@ mod tests {
         let (stop, stopped) = watch::channel(false);
         let hosts = AllowedHosts::new(address, &[]);
         let token = Secret::new("0123456789abcdef");
-        let app = Arc::new(App::new("data".into(), token, hosts, stopped.clone()));
-        let server = HttpServer::serve(listener, app, 10, stopped);
+        let settings = LogSettings {
+            files: false,
+            ..LogSettings::default()
+        };
+        let logs = Arc::new(LogStore::open("data".as_ref(), settings));
+        let app = Arc::new(App::new("data".into(), token, hosts, logs, stopped.clone()));
+        let server = HttpServer::serve(listener, app, stopped);
         let asked = tokio::task::spawn_blocking(move || {
             let config = ureq::Agent::config_builder().http_status_as_error(false);
             let agent: ureq::Agent = config.build().into();

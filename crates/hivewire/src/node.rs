@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use broker::{Broker, SystemClock};
@@ -20,11 +21,15 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::alerts::{AlertError, AlertService, Plan};
 use crate::cluster::{self, NodeError};
-use crate::config::{Config, HttpSettings, WorkerSettings};
+use crate::config::live::{LiveConfig, Parts, SharedConfig};
+use crate::config::{Config, HttpSettings, KeepError, WorkerSettings};
 use crate::data_folder::{self, DataError};
 use crate::deploy::{Deployments, StoreError};
+use crate::desk::Desk;
 use crate::events::{Event, Events, kind};
 use crate::http::{self, HttpServer};
+use crate::logging;
+use crate::logs::{self, LogError, LogStore};
 use crate::metrics::{BrokerCollector, StageCollector};
 use crate::rates::Rates;
 use crate::rest::{AllowedHosts, App, Running};
@@ -69,6 +74,12 @@ pub enum StartError {
     /// What is set about alerts makes no sense.
     #[error(transparent)]
     Alerts(#[from] AlertError),
+    /// What is set about logs makes no sense.
+    #[error(transparent)]
+    Logs(#[from] LogError),
+    /// What was changed while the node ran cannot be read.
+    #[error(transparent)]
+    Changes(#[from] KeepError),
     /// A listener of a message protocol cannot start.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -85,6 +96,7 @@ pub struct Node {
     app: Arc<App>,
     bound: Vec<Bound>,
     deployments: Arc<Deployments>,
+    config: SharedConfig,
     stop: watch::Sender<bool>,
     tidying: Option<JoinHandle<()>>,
     watching: Vec<JoinHandle<()>>,
@@ -118,9 +130,31 @@ impl Node {
     /// Takes the data folder, reads the journal back, and starts every listener. HTTP answers from
     /// the beginning, that the node is not ready; [`Node`] is there when it is.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let plan = Plan::new(&config.alerts)?;
+        Plan::new(&config.alerts)?;
+        config.logs.check()?;
         let storage = data_folder::open(&config.data)?;
         let token = data_folder::token(&config.data)?;
+        let live = Arc::new(LiveConfig::open(config)?);
+        let config = live.effective();
+        if let Ok(filter) = logs::filter_of(&config.logs.filter) {
+            logging::set_filter(filter);
+        }
+        let logs = Arc::new(LogStore::open(&config.data, config.logs.clone()));
+        let started = Self::start_parts(live, storage, token, logs.clone()).await;
+        if started.is_err() {
+            close_logs(logs).await;
+        }
+        started
+    }
+
+    async fn start_parts(
+        live: SharedConfig,
+        storage: DiskStorage,
+        token: Secret,
+        logs: Arc<LogStore>,
+    ) -> Result<Self, StartError> {
+        let config = live.effective();
+        let plan = Plan::new(&config.alerts)?;
         let (stop, stopped) = watch::channel(false);
         let listener = bind_http(&config.http)?;
         let address = match &listener {
@@ -130,11 +164,9 @@ impl Node {
             })?),
             None => None,
         };
-        let app = Arc::new(new_app(&config, token, address, stopped.clone()));
-        let http = listener.map(|listener| {
-            let connections_max = config.http.connections_max;
-            HttpServer::serve(listener, app.clone(), connections_max, stopped.clone())
-        });
+        let app = Arc::new(new_app(&config, token, address, &logs, stopped.clone()));
+        let http =
+            listener.map(|listener| HttpServer::serve(listener, app.clone(), stopped.clone()));
         let name = config.node.checked_name()?;
         let labels = config.node.checked_labels()?;
         let engine = match &name {
@@ -149,7 +181,7 @@ impl Node {
             config.node.name.clone(),
             &stopped,
         );
-        let deployments = match start_deployments(&config, &engine, name.clone()).await {
+        let deployments = match start_deployments(&config, &engine, name.clone(), &logs).await {
             Ok(deployments) => deployments,
             Err(error) => {
                 close_after_failure(&engine).await;
@@ -198,6 +230,16 @@ impl Node {
         let mut registry = registry(broker.as_ref(), listeners.as_ref(), &app, &deployments);
         alerts.counters().register(&mut registry);
         events.register(&mut registry);
+        logs.counters().register(&mut registry);
+        live.attach(Parts {
+            logs: logs.clone(),
+            http_connections_max: app.connections_max.clone(),
+            broker: broker.clone(),
+            deployments: deployments.clone(),
+            alerts: alerts.clone(),
+        });
+        let (clock, parts) = (engine.clock(), deployments.clone());
+        let desk = Desk::new(&engine.bus, clock, live.clone(), logs, parts);
         let running = Arc::new(Running {
             broker: broker.clone(),
             bound: bound.clone(),
@@ -208,6 +250,7 @@ impl Node {
             deployments: deployments.clone(),
             alerts: alerts.clone(),
             events: events.clone(),
+            desk,
         });
         if app.running.set(running.clone()).is_err() {
             unreachable!("a node is started once");
@@ -225,6 +268,7 @@ impl Node {
             app,
             bound,
             deployments,
+            config: live,
             stop,
             tidying,
             watching,
@@ -271,6 +315,11 @@ impl Node {
         &self.deployments
     }
 
+    /// How long [`Node::drain`] may take, as it is configured now.
+    pub fn drain_patience(&self) -> Duration {
+        Duration::from_secs(self.config.effective().node.drain_seconds_max)
+    }
+
     /// Stops accepting, lets sessions and turns end for at most `patience`, and closes the journal.
     pub async fn drain(self, patience: Duration) -> Result<(), JournalFailed> {
         self.events.tell(Event::new(kind::NODE, "left"));
@@ -295,6 +344,10 @@ impl Node {
         };
         let events = self.events.closed(patience.min(CLOSE_TIMEOUT));
         tokio::join!(listeners, http, workers, events);
+        let logs = self.app.logs.clone();
+        if let Some(running) = self.app.running.get() {
+            running.desk.close();
+        }
         close_requests(self.app).await;
         if let Some(tidying) = self.tidying
             && let Err(error) = tidying.await
@@ -306,10 +359,12 @@ impl Node {
                 tracing::error!(%error, "watching for alerts or events broke off");
             }
         }
-        match self.engine.own {
+        let closed = match self.engine.own {
             Some(own) => close_journal(own.broker).await,
             None => Ok(()),
-        }
+        };
+        close_logs(logs).await;
+        closed
     }
 }
 
@@ -329,6 +384,14 @@ fn joined(reached_at: Option<SocketAddr>) -> Event {
     }
 }
 
+/// What was logged comes to the disk before the process ends, unless the disk hangs.
+async fn close_logs(logs: Arc<LogStore>) {
+    let closing = tokio::task::spawn_blocking(move || logs.close());
+    if timeout(CLOSE_TIMEOUT, closing).await.is_err() {
+        tracing::warn!("the last lines may be missing in the log files");
+    }
+}
+
 fn bind_http(settings: &HttpSettings) -> Result<Option<tokio::net::TcpListener>, StartError> {
     let Address::At(address) = settings.address else {
         return Ok(None);
@@ -344,11 +407,16 @@ fn new_app(
     config: &Config,
     token: Secret,
     address: Option<SocketAddr>,
+    logs: &Arc<LogStore>,
     stopped: watch::Receiver<bool>,
 ) -> App {
     let address = address.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
     let hosts = AllowedHosts::new(address, &config.http.hosts);
-    App::new(config.data.clone(), token, hosts, stopped)
+    let app = App::new(config.data.clone(), token, hosts, logs.clone(), stopped);
+    let connections_max = config.http.connections_max;
+    app.connections_max
+        .store(connections_max, Ordering::Relaxed);
+    app
 }
 
 /// Reading the journal back can take a while, and HTTP must answer meanwhile.
@@ -388,6 +456,7 @@ async fn start_deployments(
     config: &Config,
     engine: &Engine,
     node: Option<Name>,
+    logs: &LogStore,
 ) -> Result<Arc<Deployments>, StartError> {
     let WorkerSettings {
         runtime,
@@ -399,6 +468,7 @@ async fn start_deployments(
     let bus = engine.bus.clone();
     let clock = engine.clock();
     let runtime = Runtime::start(bus.clone(), runtime, clock.clone());
+    runtime.tap_logs(logs.tap());
     let starting = Deployments::start(
         runtime.clone(),
         host,

@@ -25,6 +25,19 @@ pub(crate) fn is_for_nodes(destination: &Destination) -> bool {
     }
 }
 
+/// What only nodes may listen to: their logs, what they ask each other, and the answers.
+const HIDDEN_TOPIC: &str = "hivewire.logs";
+const HIDDEN_QUEUES: [&str; 2] = ["hivewire.command.", "hivewire.answer."];
+
+/// Whether only nodes may subscribe there.
+pub(crate) fn is_hidden(destination: &Destination) -> bool {
+    let name = destination.name().as_str();
+    match destination {
+        Destination::Queue(_) => HIDDEN_QUEUES.iter().any(|start| name.starts_with(start)),
+        Destination::Topic(_) => name == HIDDEN_TOPIC,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +53,15 @@ mod tests {
         assert!(queue("hivewire.deadly"));
         assert!(!queue("hivewire.waiting.7") && !queue("hivewire.bench.12"));
         assert!(queue("hivewire.waiting"));
+    }
+
+    #[test]
+    fn what_nodes_tell_each_other_is_for_nodes_to_hear() {
+        let queue = |name| is_hidden(&Destination::Queue(Name::new(name).unwrap()));
+        let topic = |name| is_hidden(&Destination::Topic(Name::new(name).unwrap()));
+        assert!(
+            queue("hivewire.command.a") && queue("hivewire.answer.a") && topic("hivewire.logs")
+        );
+        assert!(!queue("hivewire.dead") && !queue("orders") && !topic("hivewire.nodes"));
     }
 }

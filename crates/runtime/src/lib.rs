@@ -68,7 +68,7 @@ mod waiting;
 pub use deal::Deal;
 pub use error::{AskError, DeployError, SendError, ShareError, StopError};
 pub use key::{BUCKETS, JsonPointer, KeyRule, KeyRuleError, bucket_of};
-pub use logs::LogReader;
+pub use logs::{LogReader, LogTap};
 pub use routed::RoutedLimits;
 pub use router::{ROUTERS, Router, RouterKind, RouterKindError, Workers};
 pub use runtime::{Deployed, Runtime, Sender, StopTarget};

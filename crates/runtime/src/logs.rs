@@ -1,7 +1,7 @@
 //! The latest lines that the workers of a stage wrote.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kernel::worker::LogLevel;
 use kernel::{Timestamp, WorkerAddress};
@@ -31,12 +31,22 @@ impl Default for LogLimits {
     }
 }
 
+/// Gets every line that a worker writes, on the thread of its turn: it must not wait for anything.
+pub trait LogTap: Send + Sync {
+    /// This line was written.
+    fn wrote(&self, line: &Arc<LogLine>);
+}
+
+/// Who gets the lines of all stages besides their readers, once somebody wants them.
+pub(crate) type Tapped = Arc<OnceLock<Arc<dyn LogTap>>>;
+
 /// The log of a stage, to write to. The oldest lines make room for new ones; a gap before the
 /// first number that is read shows how many are gone.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct StageLog {
     shared: Arc<Shared>,
     limits: LogLimits,
+    tapped: Tapped,
 }
 
 /// The log of a stage, to read from. It can be read to its end after the stage is gone.
@@ -61,11 +71,12 @@ struct Lines {
 }
 
 impl StageLog {
-    /// An empty log.
-    pub fn new(limits: LogLimits) -> Self {
+    /// An empty log, whose lines also go to the tap.
+    pub fn new(limits: LogLimits, tapped: Tapped) -> Self {
         Self {
             shared: Arc::default(),
             limits,
+            tapped,
         }
     }
 
@@ -78,15 +89,20 @@ impl StageLog {
             level,
             line: cut(line, self.limits.line_bytes_max),
         };
-        {
+        let line = {
             let mut lines = self.shared.lines.lock();
             lines.last_number += 1;
             line.number = lines.last_number;
             lines.bytes += bytes_of(&line);
-            lines.kept.push_back(Arc::new(line));
+            let line = Arc::new(line);
+            lines.kept.push_back(line.clone());
             lines.drop_oldest(&self.limits);
-        }
+            line
+        };
         self.shared.changed.notify_waiters();
+        if let Some(tap) = self.tapped.get() {
+            tap.wrote(&line);
+        }
     }
 
     /// Something to read it with.
@@ -201,10 +217,11 @@ mod tests {
 
     #[test]
     fn the_oldest_lines_make_room_and_the_gap_shows() {
-        let log = StageLog::new(LogLimits {
+        let limits = LogLimits {
             lines_max: 3,
             ..LogLimits::default()
-        });
+        };
+        let log = StageLog::new(limits, Tapped::default());
         for _ in 0..10 {
             write(&log, "x");
         }
@@ -217,7 +234,7 @@ mod tests {
             bytes_max: 100_000,
             ..LogLimits::default()
         };
-        let log = StageLog::new(limits.clone());
+        let log = StageLog::new(limits.clone(), Tapped::default());
         for _ in 0..1_000 {
             write(&log, &"x".repeat(5_000));
         }

@@ -14,7 +14,7 @@ use kernel::{Address, Clock, Message, Name, StageAddress, WorkerAddress};
 pub(crate) use self::shared::Shared;
 use crate::control::Control;
 use crate::error::{AskError, DeployError, SendError, ShareError, StopError};
-use crate::logs::LogReader;
+use crate::logs::{LogReader, LogTap};
 use crate::router::Router;
 use crate::settings::Settings;
 use crate::spec::{Delivery, StageSpec};
@@ -347,6 +347,11 @@ impl Runtime {
     /// What happened, the oldest first.
     pub fn history(&self, stage: Option<&StageAddress>) -> Vec<HistoryEntry> {
         self.shared.history.list(stage)
+    }
+
+    /// From now on what workers write also goes there. Only the first tap gets anything.
+    pub fn tap_logs(&self, tap: Arc<dyn LogTap>) {
+        let _ = self.shared.log_tap.set(tap);
     }
 
     /// The log of a stage.

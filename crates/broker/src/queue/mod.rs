@@ -92,7 +92,7 @@ pub(crate) struct FollowUp {
 impl Queue {
     pub(crate) fn new(name: Name, rank: u64, shared: Arc<Shared>) -> Self {
         let now = shared.clock.now();
-        let settings = shared.settings.for_queue(name.as_str());
+        let settings = shared.settings().for_queue(name.as_str());
         // Ids go on from the clock, so that they do not begin again when a queue that was
         // forgotten comes back.
         let core = QueueCore::new(settings, now.as_micros());

@@ -25,7 +25,7 @@ const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 /// while they are there.
 pub struct Topic {
     name: Name,
-    core: Mutex<TopicCore<Arc<Outbox>>>,
+    pub(crate) core: Mutex<TopicCore<Arc<Outbox>>>,
     shared: Arc<Shared>,
     /// When it was seen in use, in microseconds.
     last_used: AtomicU64,
@@ -47,7 +47,7 @@ pub struct TopicStats {
 impl Topic {
     pub(crate) fn new(name: Name, shared: Arc<Shared>) -> Self {
         let now = shared.clock.now();
-        let core = TopicCore::new(shared.settings.topics.clone(), now.as_micros());
+        let core = TopicCore::new(shared.settings().topics.clone(), now.as_micros());
         Self {
             name,
             core: Mutex::new(core),

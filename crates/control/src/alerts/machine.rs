@@ -95,6 +95,26 @@ impl Alerts {
         self.watches.iter().map(|watch| &watch.rule)
     }
 
+    /// From now on these rules hold. What is known of a rule that stays is kept; alerts of one that goes
+    /// go with it, and nobody is told.
+    pub fn set_rules(&mut self, rules: Vec<Rule>, settings: Settings) {
+        self.settings = settings;
+        let mut before = std::mem::take(&mut self.watches);
+        let kind = |rule: &Rule| std::mem::discriminant(&rule.condition);
+        for rule in rules {
+            let is_same =
+                |watch: &Watch| watch.rule.name == rule.name && kind(&watch.rule) == kind(&rule);
+            let known = before.iter().position(is_same);
+            self.watches.push(match known {
+                Some(known) => Watch {
+                    rule,
+                    ..before.swap_remove(known)
+                },
+                None => Watch::new(rule),
+            });
+        }
+    }
+
     /// From now on these silences hold, and no others.
     pub fn set_silences(&mut self, silences: Silences) {
         self.silences = silences;

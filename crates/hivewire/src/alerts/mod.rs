@@ -21,12 +21,12 @@ use std::time::Duration;
 use bus::{Bus, BusError};
 use control::alerts::{Alert, Alerts, Condition, Notice, Rule, Silence, SilenceError};
 use kernel::{Clock, Timestamp};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 pub(crate) use self::delivery::{AlertCounters, ReceiverShown, Tested};
 use self::delivery::{Carrier, Mailbox, Receiver, Retry};
@@ -142,8 +142,8 @@ pub(crate) struct SilenceRequest {
 pub(crate) struct AlertService {
     alerts: Mutex<Alerts>,
     troubles: Mutex<Troubles>,
-    expressions: Expressions,
-    settings: AlertSettings,
+    expressions: RwLock<Arc<Expressions>>,
+    look_every: watch::Sender<Duration>,
     silences: SilenceStore,
     mailboxes: Vec<Mailbox>,
     delivering: Mutex<Vec<JoinHandle<()>>>,
@@ -179,16 +179,11 @@ impl AlertService {
             Mailbox::open(receiver, retry, settings.waiting_notices_max)
         });
         let (mailboxes, delivering): (Vec<_>, Vec<_>) = opened.unzip();
-        let timing = control::alerts::Settings {
-            group_wait: Duration::from_secs(settings.group_wait_seconds),
-            repeat_every: Duration::from_secs(settings.repeat_seconds),
-            ..control::alerts::Settings::default()
-        };
         Self {
-            alerts: Mutex::new(Alerts::new(rules, timing)),
+            alerts: Mutex::new(Alerts::new(rules, timing(&settings))),
             troubles: Mutex::default(),
-            expressions,
-            settings,
+            expressions: RwLock::new(Arc::new(expressions)),
+            look_every: watch::Sender::new(Duration::from_millis(settings.look_every_ms)),
             silences: SilenceStore::new(bus),
             mailboxes,
             delivering: Mutex::new(delivering),
@@ -199,6 +194,16 @@ impl AlertService {
             told: Mutex::default(),
             run: run_name(),
         }
+    }
+
+    /// From now on these rules hold, and this often is looked. Who is told, and how, stays.
+    pub fn change(&self, plan: Plan) {
+        let look_every = Duration::from_millis(plan.settings.look_every_ms);
+        *self.expressions.write() = Arc::new(plan.expressions);
+        self.alerts
+            .lock()
+            .set_rules(plan.rules, timing(&plan.settings));
+        self.look_every.send_replace(look_every);
     }
 
     /// What it counts.
@@ -213,11 +218,15 @@ impl AlertService {
 
     /// Looks at regular intervals, until the node stops.
     pub async fn watch(self: Arc<Self>, running: Arc<Running>, mut stopped: watch::Receiver<bool>) {
-        let mut ticks = interval(Duration::from_millis(self.settings.look_every_ms));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut look_every = self.look_every.subscribe();
+        let mut ticks = ticks(*look_every.borrow_and_update());
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
+                Ok(()) = look_every.changed() => {
+                    ticks = self::ticks(*look_every.borrow_and_update());
+                    continue;
+                }
                 () = http::stopped(&mut stopped) => break,
             }
             self.look(&running).await;
@@ -230,9 +239,9 @@ impl AlertService {
     async fn look(self: &Arc<Self>, running: &Arc<Running>) {
         let seeing = {
             let (this, running) = (self.clone(), running.clone());
-            let now = self.clock.now();
+            let (now, expressions) = (self.clock.now(), self.expressions.read().clone());
             tokio::task::spawn_blocking(move || {
-                observe::observe(&running, &this.data, &this.expressions, now)
+                observe::observe(&running, &this.data, &expressions, now)
             })
         };
         let (seen, journal, silences) = tokio::join!(
@@ -416,6 +425,20 @@ impl AlertService {
 /// What tells alerts apart.
 fn about(alert: &Alert) -> String {
     format!("{} {:?}", alert.rule, alert.labels)
+}
+
+fn timing(settings: &AlertSettings) -> control::alerts::Settings {
+    control::alerts::Settings {
+        group_wait: Duration::from_secs(settings.group_wait_seconds),
+        repeat_every: Duration::from_secs(settings.repeat_seconds),
+        ..control::alerts::Settings::default()
+    }
+}
+
+fn ticks(every: Duration) -> Interval {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 fn run_name() -> String {

@@ -124,6 +124,16 @@ impl Client {
         self.upload(request, body, timeout)
     }
 
+    /// Puts JSON to a place that is named.
+    pub fn put_json(&self, path: &str, body: &str) -> Result<Value, ClientError> {
+        let request = self.agent.put(format!("{}{path}", self.server));
+        let answer = request
+            .header("Authorization", self.authorization())
+            .header("Content-Type", "application/json")
+            .send(body);
+        self.json(self.checked(answer)?)
+    }
+
     /// Uploads bytes that say themselves where they belong.
     pub fn post_bytes(
         &self,

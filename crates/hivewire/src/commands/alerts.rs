@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Global;
 use super::output::{json_line, line, printable, table};
-use super::time::utc;
+use super::time::{duration, utc};
 use crate::client::Client;
 use crate::cluster::label_of;
 use crate::exit::Exit;
@@ -59,25 +59,6 @@ impl Alerts {
             Some(Action::Unsilence { id }) => unsilence(global, &client, *id),
             Some(Action::Test) => test(global, &client),
         }
-    }
-}
-
-/// A time as people write it: a number and s, m, h or d.
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no time: write it as 90s, 30m, 2h or 7d");
-    let unit = text.chars().next_back().ok_or_else(wrong)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 24 * 3_600,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    let seconds = number.checked_mul(seconds).ok_or_else(wrong)?;
-    match seconds {
-        0 => Err(wrong()),
-        seconds => Ok(Duration::from_secs(seconds)),
     }
 }
 

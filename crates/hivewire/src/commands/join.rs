@@ -43,6 +43,7 @@ impl Join {
             allow_remote: self.allow_remote,
             node,
             prefetch: self.node.prefetch,
+            log: global.log.clone(),
             ..Overrides::default()
         };
         let config = Config::load(self.config.as_deref(), &overrides)?;

@@ -4,6 +4,7 @@ mod alerts;
 mod bench;
 mod build;
 mod completions;
+mod config;
 mod dead;
 mod deploy;
 mod events;
@@ -16,6 +17,7 @@ mod node_flags;
 mod nodes;
 mod output;
 mod plugins;
+mod profile;
 mod ps;
 mod publish;
 mod queues;
@@ -73,7 +75,7 @@ struct Global {
     /// The data folder, with the journal and the token [default: that of ./hivewire.toml, or hivewire-data here; for its token also in folders above]
     #[arg(long, global = true, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// What to log to standard error, such as `debug` or `warn,broker=debug`
+    /// What to log, such as `debug` or `warn,broker=debug`
     #[arg(long, global = true, value_name = "FILTER", env = "HIVEWIRE_LOG")]
     log: Option<String>,
     /// How log lines look
@@ -127,7 +129,7 @@ enum Command {
     Send(send::Send),
     /// Send a message to a stage or worker and print the reply
     Ask(send::Ask),
-    /// Show what the workers of a stage wrote
+    /// Show what the workers of a stage wrote, or the logs of all nodes
     Logs(logs::Logs),
     /// Stop a flow, a stage or a worker; what waits stays in the queue
     Stop(stop::Stop),
@@ -141,8 +143,10 @@ enum Command {
     Move(nodes::Move),
     /// Let a node give everything away to the others
     Drain(nodes::Drain),
-    /// Pause, resume, stop or change a node
+    /// Pause, resume, stop, change or profile a node
     Node(nodes::Node),
+    /// Show the configuration of a node, or change it while the node runs
+    Config(config::Config),
     /// Show what is wrong, keep it quiet for a while, or test who is told
     Alerts(alerts::Alerts),
     /// Show what happens on all nodes: nodes, stages, alerts, requests, notes
@@ -182,6 +186,7 @@ impl Command {
             Self::Move(command) => command.run(global),
             Self::Drain(command) => command.run(global),
             Self::Node(command) => command.run(global),
+            Self::Config(command) => command.run(global),
             Self::Alerts(command) => command.run(global),
             Self::Events(command) => command.run(global),
             Self::History(command) => command.run(global),
@@ -191,10 +196,15 @@ impl Command {
         }
     }
 
+    /// Whether it is a node, which keeps its log.
+    fn is_node(&self) -> bool {
+        matches!(self, Self::Up(_) | Self::Join(_))
+    }
+
     fn default_log(&self) -> &'static str {
-        match self {
-            Self::Up(_) | Self::Join(_) => "info",
-            _ => "warn",
+        match self.is_node() {
+            true => "info",
+            false => "warn",
         }
     }
 }
@@ -212,8 +222,8 @@ pub fn run() -> ExitCode {
         .log
         .as_deref()
         .unwrap_or(cli.command.default_log());
-    let result =
-        logging::start(filter, cli.global.log_format).and_then(|()| cli.command.run(&cli.global));
+    let result = logging::start(filter, cli.global.log_format, cli.command.is_node())
+        .and_then(|()| cli.command.run(&cli.global));
     let exit = result.unwrap_or_else(|error| {
         if !is_broken_pipe(&error) {
             eprintln!("hivewire: {}", explained(&error));

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Global;
 use super::output::{json_line, line, printable, table};
+use super::profile::Profile;
 use super::ps::stage_path;
 use crate::client::{Client, encode};
 use crate::cluster::label_of;
@@ -238,6 +239,8 @@ enum What {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         prefetch: Option<u32>,
     },
+    /// See where it spends its time
+    Profile(Profile),
 }
 
 impl Node {
@@ -257,6 +260,7 @@ impl Node {
                 labels,
                 prefetch,
             } => (node, settings(labels, *prefetch)?, "is changed"),
+            What::Profile(profile) => return profile.run(global),
         };
         let answer = change(&global.client()?, node, &order)?;
         match global.json {

@@ -1,5 +1,26 @@
 //! Times for people.
 
+use std::time::Duration;
+
+/// A time as people write it: a number and s, m, h or d.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no time: write it as 90s, 30m, 2h or 7d");
+    let unit = text.chars().next_back().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 24 * 3_600,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    let seconds = number.checked_mul(seconds).ok_or_else(wrong)?;
+    match seconds {
+        0 => Err(wrong()),
+        seconds => Ok(Duration::from_secs(seconds)),
+    }
+}
+
 /// A time in milliseconds since 1970, as UTC to the millisecond.
 pub(super) fn utc(at_ms: u64) -> String {
     let (seconds, ms) = (at_ms / 1_000, at_ms % 1_000);

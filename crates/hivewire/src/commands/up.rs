@@ -20,8 +20,6 @@ use crate::config::{Config, Overrides};
 use crate::exit::Exit;
 use crate::node::{Node, StartError};
 
-/// How long sessions may take to end.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a start that was interrupted may take to come to where it can be stopped.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -56,6 +54,7 @@ impl Up {
             allow_remote: self.allow_remote,
             node: self.node.settings(),
             prefetch: self.node.prefetch,
+            log: global.log.clone(),
         };
         let config = Config::load(self.config.as_deref(), &overrides)?;
         if config.journal.sync == journal::Sync::Off {
@@ -119,8 +118,9 @@ async fn stop_starting(
 }
 
 async fn drain(node: Node, mut signals: Signals) -> anyhow::Result<Exit> {
+    let patience = node.drain_patience();
     tokio::select! {
-        drained = node.drain(DRAIN_PATIENCE) => drained?,
+        drained = node.drain(patience) => drained?,
         () = signals.next() => return Ok(Exit::Interrupted),
     }
     tracing::info!("drained");

@@ -6,10 +6,12 @@ use kernel::worker::InstanceLimits;
 use listeners::{Address, GamqSettings, StompSettings, User};
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, keys};
+use super::{ConfigError, Overrides, keys};
 use crate::alerts::AlertSettings;
 use crate::cluster::NodeSettings;
 use crate::deploy::{DeploySettings, PluginSettings};
+use crate::logs::LogSettings;
+use crate::rest::CONNECTIONS_MAX;
 
 /// Everything that may stand in the file. What does not stand there has its default.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,6 +45,8 @@ pub struct ConfigFile {
     pub alerts: AlertSettings,
     /// How plug-ins are kept and found.
     pub plugins: PluginSettings,
+    /// What is logged, and how much of it is kept.
+    pub logs: LogSettings,
 }
 
 impl Default for ConfigFile {
@@ -69,6 +73,7 @@ impl Default for ConfigFile {
             deploy: DeploySettings::default(),
             alerts: AlertSettings::default(),
             plugins: PluginSettings::default(),
+            logs: LogSettings::default(),
         }
     }
 }
@@ -105,7 +110,7 @@ impl Default for HttpSettings {
             address: Address::loopback(8000),
             allow_remote: false,
             hosts: Vec::new(),
-            connections_max: 1_000,
+            connections_max: CONNECTIONS_MAX,
         }
     }
 }
@@ -156,6 +161,23 @@ pub enum SyncSetting {
 }
 
 impl ConfigFile {
+    /// The same with what flags say instead.
+    pub(super) fn with_flags(mut self, flags: &Overrides) -> Self {
+        self.data = flags.data.clone().unwrap_or(self.data);
+        self.allow_remote |= flags.allow_remote;
+        self.http.address = flags.http.unwrap_or(self.http.address);
+        self.http.allow_remote |= flags.allow_remote;
+        self.stomp.address = flags.stomp.unwrap_or(self.stomp.address);
+        self.gamq.address = flags.gamq.unwrap_or(self.gamq.address);
+        self.node.apply(&flags.node);
+        let prefetch_max = &mut self.workers.runtime.prefetch_max;
+        *prefetch_max = flags.prefetch.unwrap_or(*prefetch_max);
+        if let Some(filter) = &flags.log {
+            self.logs.filter.clone_from(filter);
+        }
+        self
+    }
+
     /// Checks the text of a file, which is named in errors.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         let wrong = |error: toml::de::Error| ConfigError::Wrong {
@@ -170,7 +192,7 @@ impl ConfigFile {
 }
 
 /// What was found instead of what was expected may be a password in the wrong place.
-fn without_values(message: &str) -> String {
+pub(super) fn without_values(message: &str) -> String {
     match message.split_once(", expected ") {
         Some((found, expected)) if found.starts_with("invalid") => format!("expected {expected}"),
         _ => message.to_owned(),

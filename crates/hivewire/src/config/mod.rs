@@ -3,17 +3,22 @@
 
 mod file;
 mod keys;
+pub(crate) mod live;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use listeners::Address;
+use serde_json::Value;
 
 use crate::alerts::{AlertError, AlertSettings, Plan};
 use crate::cluster::NodeSettings;
 use crate::deploy::DeploySettings;
+use crate::logs::{LogError, LogSettings};
 
 pub use self::file::{ConfigFile, HttpSettings, JournalSettings, SyncSetting, WorkerSettings};
 pub use self::keys::{KnownKey, known_keys};
+pub use self::live::KeepError;
 
 /// The file that is read from the current folder if it is there and no other is named.
 pub const FILE_NAME: &str = "hivewire.toml";
@@ -68,6 +73,9 @@ pub enum ConfigError {
     /// What is set about alerts makes no sense.
     #[error(transparent)]
     Alerts(#[from] AlertError),
+    /// What is set about logs makes no sense.
+    #[error(transparent)]
+    Logs(#[from] LogError),
     /// The environment variable has a value that means nothing.
     #[error("{UNSAFE_SYNC_VARIABLE} can only be `off`: unset it to sync, as is right")]
     UnsafeSync,
@@ -90,7 +98,43 @@ pub struct Overrides {
     pub node: NodeSettings,
     /// How many messages of one queue may be on their way.
     pub prefetch: Option<u32>,
+    /// What the node logs about itself.
+    pub log: Option<String>,
 }
+
+impl Overrides {
+    /// The keys that flags decide.
+    pub(crate) fn keys(&self) -> Vec<&'static str> {
+        let given = [
+            ("data", self.data.is_some()),
+            ("http.address", self.http.is_some()),
+            ("stomp.address", self.stomp.is_some()),
+            ("gamq.address", self.gamq.is_some()),
+            ("allow_remote", self.allow_remote),
+            ("http.allow_remote", self.allow_remote),
+            ("node.name", self.node.name.is_some()),
+            ("node.labels", !self.node.labels.is_empty()),
+            ("node.bus", !self.node.bus.is_empty()),
+            ("node.state", self.node.state.is_some()),
+            (PREFETCH_KEY, self.prefetch.is_some()),
+            (LOG_KEY, self.log.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(key, _)| key).collect()
+    }
+
+    /// Something else decides about this key. Only those that can change while a node runs can.
+    pub(crate) fn forget(&mut self, key: &str) {
+        match key {
+            PREFETCH_KEY => self.prefetch = None,
+            LOG_KEY => self.log = None,
+            _ => {}
+        }
+    }
+}
+
+const PREFETCH_KEY: &str = "workers.runtime.prefetch_max";
+const LOG_KEY: &str = "logs.filter";
 
 /// What the program goes by.
 #[derive(Clone, Debug)]
@@ -113,6 +157,25 @@ pub struct Config {
     pub deploy: DeploySettings,
     /// What is watched, and who is told.
     pub alerts: AlertSettings,
+    /// What is logged, and how much of it is kept.
+    pub logs: LogSettings,
+    /// Where all this comes from.
+    pub sources: Sources,
+}
+
+/// Where a configuration comes from. No `Debug` of what was written: passwords stand there.
+#[derive(Clone)]
+pub struct Sources {
+    /// The file, as it was written.
+    pub(crate) written: Value,
+    /// The flags.
+    pub(crate) overrides: Overrides,
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Sources(…)")
+    }
 }
 
 impl Default for Config {
@@ -125,18 +188,31 @@ impl Config {
     /// Reads the named file or, without one, [`FILE_NAME`] if it is there; then applies `overrides`
     /// and the environment.
     pub fn load(named: Option<&Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
-        let file = match named {
-            Some(path) => read(path)?,
-            None if Path::new(FILE_NAME).exists() => read(Path::new(FILE_NAME))?,
-            None => ConfigFile::default(),
+        let path = named.unwrap_or(Path::new(FILE_NAME));
+        let text = match named.is_some() || path.exists() {
+            true => read(path)?,
+            false => String::new(),
         };
-        let mut config = Self::resolve(file, overrides);
+        let mut config = Self::parse(path, &text, overrides)?;
         Plan::new(&config.alerts)?;
+        config.logs.check()?;
         match std::env::var_os(UNSAFE_SYNC_VARIABLE) {
             None => {}
             Some(value) if value == "off" => config.journal.sync = journal::Sync::Off,
             Some(_) => return Err(ConfigError::UnsafeSync),
         }
+        Ok(config)
+    }
+
+    /// Understands the text of a file, which is named in errors, and applies flags.
+    pub(crate) fn parse(
+        path: &Path,
+        text: &str,
+        overrides: &Overrides,
+    ) -> Result<Self, ConfigError> {
+        let mut config = Self::resolve(ConfigFile::parse(path, text)?, overrides);
+        let written = toml::from_str(text);
+        config.sources.written = written.unwrap_or_else(|_| Value::Object(Default::default()));
         Ok(config)
     }
 
@@ -147,25 +223,18 @@ impl Config {
             allow_remote,
             connections_max,
             users,
-            mut node,
-            mut http,
-            mut stomp,
-            mut gamq,
+            node,
+            http,
+            stomp,
+            gamq,
             broker,
             journal,
             mut workers,
             mut deploy,
             alerts,
             plugins,
-        } = file;
-        http.address = overrides.http.unwrap_or(http.address);
-        http.allow_remote |= overrides.allow_remote;
-        stomp.address = overrides.stomp.unwrap_or(stomp.address);
-        gamq.address = overrides.gamq.unwrap_or(gamq.address);
-        node.apply(&overrides.node);
-        let prefetch_max = &mut workers.runtime.prefetch_max;
-        *prefetch_max = overrides.prefetch.unwrap_or(*prefetch_max);
-        let data = overrides.data.clone().unwrap_or(data);
+            logs,
+        } = file.with_flags(overrides);
         let cache = workers.components.cache_folder.take();
         workers.components.cache_folder = Some(cache.unwrap_or_else(|| data.join("cache")));
         deploy.plugins = plugins;
@@ -178,7 +247,7 @@ impl Config {
             listeners: listeners::Settings {
                 stomp,
                 gamq,
-                allow_remote: allow_remote || overrides.allow_remote,
+                allow_remote,
                 users,
                 connections_max,
             },
@@ -187,11 +256,16 @@ impl Config {
             workers,
             deploy,
             alerts,
+            logs,
+            sources: Sources {
+                written: Value::Object(Default::default()),
+                overrides: overrides.clone(),
+            },
         }
     }
 }
 
-fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
+fn read(path: &Path) -> Result<String, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable {
         path: path.to_path_buf(),
         source,
@@ -202,8 +276,7 @@ fn read(path: &Path) -> Result<ConfigFile, ConfigError> {
             path: path.to_path_buf(),
         });
     }
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    ConfigFile::parse(path, &text)
+    std::fs::read_to_string(path).map_err(unreadable)
 }
 
 #[cfg(test)]
@@ -277,6 +350,8 @@ mod tests {
             tls = "tls"
             from = "hive@example.org"
             to = ["a@example.org"]
+            [logs]
+            files_max = 3
             [plugins]
             versions_max = 3
             [[plugins.repositories]]
@@ -308,6 +383,7 @@ mod tests {
         assert_eq!(config.alerts.emails[0].to, ["a@example.org"]);
         assert!(!format!("{config:?}").contains("hush"));
         assert!(Plan::new(&config.alerts).is_ok());
+        assert_eq!(config.logs.files_max, 3);
         assert_eq!(config.deploy.plugins.versions_max, 3);
         assert_eq!(config.deploy.plugins.repositories[1].name, "other");
         let cache = config.workers.components.cache_folder;

@@ -3,8 +3,11 @@
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use ureq::config::Config;
 use ureq::http::{HeaderMap, Response, StatusCode, Uri, header};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
@@ -73,6 +76,13 @@ pub(super) enum Got {
 pub struct Fetcher {
     agent: Agent,
     settings: DeploySettings,
+    live: Arc<Live>,
+}
+
+/// What can be changed while the node runs.
+struct Live {
+    watch_interval_ms: watch::Sender<u64>,
+    fetch_seconds_max: AtomicU64,
 }
 
 impl Fetcher {
@@ -94,8 +104,28 @@ impl Fetcher {
         };
         Self {
             agent: Agent::with_parts(config, DefaultConnector::default(), resolver),
+            live: Arc::new(Live {
+                watch_interval_ms: watch::Sender::new(settings.watch_interval_ms),
+                fetch_seconds_max: AtomicU64::new(settings.fetch_seconds_max),
+            }),
             settings,
         }
+    }
+
+    /// From now on it looks this often and waits this long, in all copies.
+    pub fn change(&self, settings: &DeploySettings) {
+        let seconds = settings.fetch_seconds_max;
+        self.live
+            .fetch_seconds_max
+            .store(seconds, Ordering::Relaxed);
+        self.live
+            .watch_interval_ms
+            .send_replace(settings.watch_interval_ms);
+    }
+
+    /// How often URIs are looked at.
+    pub(super) fn watch_interval_ms(&self) -> watch::Receiver<u64> {
+        self.live.watch_interval_ms.subscribe()
     }
 
     /// What it keeps to.
@@ -122,7 +152,8 @@ impl Fetcher {
 
     /// Fetches anything.
     pub(super) fn get_bytes(&self, url: &Url, asking: &Asking<'_>) -> Result<Got, SourceError> {
-        let end = Instant::now() + Duration::from_secs(self.settings.fetch_seconds_max);
+        let end = Instant::now()
+            + Duration::from_secs(self.live.fetch_seconds_max.load(Ordering::Relaxed));
         let mut at = url.clone();
         let mut asking = *asking;
         for _ in 0..=REDIRECTS_MAX {

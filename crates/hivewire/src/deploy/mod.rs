@@ -226,6 +226,11 @@ impl Deployments {
         }
     }
 
+    /// From now on sources are watched and fetched so.
+    pub(crate) fn change_settings(&self, settings: &DeploySettings) {
+        self.fetcher.change(settings);
+    }
+
     /// The runtime underneath.
     pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime

@@ -103,11 +103,16 @@ impl Follower {
     }
 
     async fn follow_uri(mut self, url: Url) {
-        let interval = Duration::from_millis(self.fetcher.settings().watch_interval_ms.max(10));
+        let mut interval_ms = self.fetcher.watch_interval_ms();
         let mut intervals = 1;
         loop {
+            let interval = Duration::from_millis((*interval_ms.borrow_and_update()).max(10));
             // Not all nodes at the same time.
-            sleep((interval * intervals).mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+            let pause = (interval * intervals).mul_f64(0.9 + 0.2 * fastrand::f64());
+            tokio::select! {
+                () = sleep(pause) => {}
+                Ok(()) = interval_ms.changed() => continue,
+            }
             match self.look_at_uri(&url).await {
                 Ok(()) => {
                     intervals = 1;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -20,7 +21,9 @@ use super::problem::Problem;
 use super::requests::RequestLog;
 use crate::alerts::AlertService;
 use crate::deploy::Deployments;
+use crate::desk::Desk;
 use crate::events::Events;
+use crate::logs::LogStore;
 use crate::rates::Rates;
 use crate::secret::Secret;
 
@@ -28,6 +31,9 @@ use crate::secret::Secret;
 const BODIES_BYTES_MAX: usize = 256 << 20;
 /// What one permit of the budget stands for.
 pub(super) const BUDGET_UNIT_BYTES: usize = 1 << 10;
+
+/// How many connections there may be, unless something else is set.
+pub(crate) const CONNECTIONS_MAX: usize = 1_000;
 
 /// Where in the data folder it is kept who changed something.
 const REQUESTS_FOLDER: &str = "requests";
@@ -67,7 +73,10 @@ pub(crate) struct App {
     pub token: Secret,
     pub hosts: AllowedHosts,
     pub counters: HttpCounters,
+    /// How many connections there may be at a time.
+    pub connections_max: Arc<AtomicUsize>,
     pub requests: RequestLog,
+    pub logs: Arc<LogStore>,
     /// Turns true when the node drains.
     pub stop: watch::Receiver<bool>,
     pub bodies: Arc<Semaphore>,
@@ -90,6 +99,8 @@ pub(crate) struct Running {
     pub deployments: Arc<Deployments>,
     pub alerts: Arc<AlertService>,
     pub events: Arc<Events>,
+    /// Asks this node and others for something.
+    pub desk: Arc<Desk>,
 }
 
 impl Running {
@@ -112,6 +123,7 @@ impl App {
         data: PathBuf,
         token: Secret,
         hosts: AllowedHosts,
+        logs: Arc<LogStore>,
         stop: watch::Receiver<bool>,
     ) -> Self {
         Self {
@@ -120,6 +132,8 @@ impl App {
             data,
             token,
             hosts,
+            logs,
+            connections_max: Arc::new(AtomicUsize::new(CONNECTIONS_MAX)),
             counters: HttpCounters::default(),
             stop,
             bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / BUDGET_UNIT_BYTES)),

@@ -2,8 +2,10 @@
 
 mod access;
 mod alerts;
+mod all_logs;
 mod app;
 mod body;
+mod config;
 mod dead;
 mod deployments;
 mod etag;
@@ -23,6 +25,7 @@ mod page;
 mod paging;
 mod plugins;
 mod problem;
+mod profile;
 mod queues;
 mod registry;
 mod requests;
@@ -37,7 +40,7 @@ use axum::Router;
 use axum::middleware;
 
 pub(crate) use self::access::AllowedHosts;
-pub(crate) use self::app::{App, Running};
+pub(crate) use self::app::{App, CONNECTIONS_MAX, Running};
 use self::messages::EntryShown;
 pub(crate) use self::node::{JournalState, journal_state};
 pub(crate) use self::openapi::text as openapi_text;
@@ -118,6 +121,13 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/nodes", "all nodes that share the work, and what they have of it", || get(nodes::list).fails(&[409])),
     route("GET", "/api/v1/nodes/{node}", "one node", || get(nodes::show).fails(&[409])),
     route("POST", "/api/v1/nodes/{node}", "tells a node what to be: running, paused, draining, its labels, its prefetch", || post(nodes::change).once().fails(&[500])),
+    route("POST", "/api/v1/nodes/{node}/profile", "where a node spends its time, seen for some seconds", || post(profile::take).fails(&[409, 500, 504])),
+    route("GET", "/api/v1/logs", "the logs of all nodes, one line of JSON each", || get(all_logs::show).streams::<all_logs::Shown>().fails(&[404, 409])),
+    route("GET", "/api/v1/config", "the configuration of a node, key by key, and where it comes from", || get(config::list).fails(&[404, 409, 500, 504])),
+    route("GET", "/api/v1/config/history", "who changed the configuration while the node ran, the newest first", || get(config::history).fails(&[404, 409, 500, 504])),
+    route("GET", "/api/v1/config/{key}", "one key of the configuration", || get(config::show).fails(&[409, 500, 504])),
+    route("PUT", "/api/v1/config/{key}", "changes a key while the node runs", || put(config::set).fails(&[409, 500, 504])),
+    route("DELETE", "/api/v1/config/{key}", "goes back to what is configured", || delete(config::unset).fails(&[409, 500, 504])),
     route("POST", "/api/v1/moves", "moves a flow, a stage or a worker to a node", || post(nodes::relocate).once().fails(&[404, 500])),
     route("GET", "/api/v1/history", "what happened to all stages", || get(flows::history)),
     route("GET", "/api/v1/requests", "who changed something on this node and when, the newest first", || get(requests::list)),

@@ -9,6 +9,8 @@ use runtime::{AskError, SendError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::desk::{Refusal, RefusalKind};
+
 /// What went wrong, for people and programs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Problem {
@@ -259,6 +261,20 @@ impl From<AskError> for Problem {
             AskError::Send(error) => error.into(),
             AskError::TimedOut { .. } => Self::no_reply(detail),
             AskError::NoAnswer { .. } => Self::gave_no_answer(detail),
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let detail = refusal.detail;
+        match refusal.kind {
+            RefusalKind::Bad => Self::bad_request(detail),
+            RefusalKind::Unknown => Self::not_found(detail),
+            RefusalKind::Conflict => Self::conflict(detail),
+            RefusalKind::Busy => Self::not_ready(detail),
+            RefusalKind::Late => Self::no_reply(detail),
+            RefusalKind::Failed => Self::internal(detail),
         }
     }
 }

@@ -257,6 +257,10 @@ impl GamqSession {
             Ok(destination) => destination,
             Err(error) => return self.complain(answers, &format!("SUB: {error}")),
         };
+        if reserved::is_hidden(&destination) {
+            let text = format!("SUB: access refused: {destination} is for nodes only");
+            return self.complain(answers, &text);
+        }
         match self.broker.channel(&destination) {
             Ok(channel) => {
                 let token = subscriptions.len() as u32;

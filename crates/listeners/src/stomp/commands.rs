@@ -292,6 +292,11 @@ impl StompSession {
                 "access refused: {target} is a temporary queue of another connection"
             )));
         }
+        if self.node.is_none() && reserved::is_hidden(&target) {
+            return Err(Refusal(format!(
+                "access refused: {target} is for nodes only; the logs of all nodes are at /api/v1/logs"
+            )));
+        }
         if let (Destination::Queue(name), true) = (&target, destination.starts_with(TEMPORARY))
             && !self.temporaries.contains(name)
         {

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use super::asks::Replies;
 use crate::alarm_clock::AlarmClock;
 use crate::history::History;
+use crate::logs::Tapped;
 use crate::settings::Settings;
 use crate::stage::{Part, Stage, Version};
 use crate::supervision::{Decision, SupervisionRule, Supervisor};
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub waiters: Arc<Waiters>,
     pub replies: Replies,
     pub history: History,
+    pub log_tap: Tapped,
     /// Names this process in addresses that only it can resolve.
     pub process: u64,
     /// Parts that other nodes have taken from this one, until somebody looks.
@@ -64,6 +66,7 @@ impl Shared {
             waiters: Arc::default(),
             replies: Replies::default(),
             history: History::default(),
+            log_tap: Tapped::default(),
             process: fastrand::u64(1..),
             lost: Mutex::default(),
             has_lost: event_listener::Event::new(),

@@ -86,7 +86,7 @@ impl Stage {
             kind: spec.kind.clone(),
             delivery: spec.delivery,
             store,
-            log: StageLog::new(LogLimits::default()),
+            log: StageLog::new(LogLimits::default(), runtime.log_tap.clone()),
             counters: Counters::default(),
             supervisor: Mutex::new(Supervisor::new(spec.supervision.clone())),
             room: event_listener::Event::new(),

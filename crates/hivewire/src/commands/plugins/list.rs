@@ -32,7 +32,11 @@ impl List {
             return json_line(&json!({ "plugins": plugins, "troubles": troubles }));
         }
         if plugins.is_empty() {
-            return line("there is no such plug-in: take one in with `hivewire plugins push FILE`");
+            let push = "take one in with `hivewire plugins push FILE`";
+            return match self.search.is_some() || self.kind.is_some() {
+                true => line(&format!("there is no such plug-in: {push}")),
+                false => line(&format!("the repository is empty: {push}")),
+            };
         }
         let rows: Vec<Vec<String>> = plugins.iter().map(row).collect();
         let titles = [
