@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Case, Measurement, PeerFigure, Result, Side, Size, Systems, Target};
+use crate::nodes::roll_out::{Seen, roll_out};
 
 // Nodes; there are ten times as many stages.
 const SIZE: Size = Size::Fixed {
@@ -24,6 +25,36 @@ macro_rules! crowd_of {
 }
 
 pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "control-deploy",
+        description: "A component that three nodes have run before is deployed as a keyed stage of six workers, \
+                      which all three share; messages wait for it. How long it takes from the request until \
+                      the first message was handled and its result came back; the slowest of ten such stages.",
+        peer_name: "what we allow",
+        peer: PeerFigure::Published(500.0),
+        unit: "ms",
+        target: Target::AtMost(1.0),
+        // Stages.
+        size: Size::Fixed {
+            messages: 10,
+            quick_messages: 2,
+        },
+        measure: |_: &mut Systems, _: Side, stages| {
+            let seen = roll_out(stages)?;
+            let slowest = |of: fn(&Seen) -> Duration| {
+                let slowest = seen.iter().map(of).max().unwrap_or_default();
+                millis(slowest)
+            };
+            Ok(Measurement {
+                value: slowest(|one| one.first),
+                note: format!(
+                    "all 60 that waited at most {:.0} ms after the request, which was answered after at most {:.0} ms",
+                    slowest(|one| one.all),
+                    slowest(|one| one.answered),
+                ),
+            })
+        },
+    },
     Case {
         name: "control-list-nodes",
         description: crowd_of!("How long `GET /api/v1/nodes` takes."),

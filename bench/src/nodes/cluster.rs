@@ -95,6 +95,17 @@ impl Cluster {
 
     /// Deploys a worker of `tests/workers` as a keyed stage, at the first node.
     pub fn deploy(&self, worker: &str, stage: &str, more: &Value) -> Result<()> {
+        self.post(&self.request(worker, stage, more)?)
+    }
+
+    /// Makes a deployment at the first node.
+    pub fn post(&self, request: &Value) -> Result<()> {
+        self.nodes[0].post("deployments", request)?;
+        Ok(())
+    }
+
+    /// The request that deploys a worker of `tests/workers` as a keyed stage; it is built if need be.
+    pub fn request(&self, worker: &str, stage: &str, more: &Value) -> Result<Value> {
         let source = build::test_worker(worker).map_err(refused("build a worker"))?;
         let mut request = json!({
             "as": stage,
@@ -105,8 +116,7 @@ impl Cluster {
         for (name, value) in more.as_object().into_iter().flatten() {
             request[name] = value.clone();
         }
-        self.nodes[0].post("deployments", &request)?;
-        Ok(())
+        Ok(request)
     }
 
     /// Moves a flow, a stage or a worker to a node.

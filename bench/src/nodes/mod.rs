@@ -12,6 +12,7 @@ pub mod ears;
 pub mod fifty;
 pub mod judge;
 pub mod relocation;
+pub mod roll_out;
 pub mod shares;
 pub mod stream;
 pub mod take_over;
