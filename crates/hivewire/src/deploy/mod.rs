@@ -274,7 +274,7 @@ impl Deployments {
         }
     }
 
-    /// Whether a node that lives has a part of a stage; one that stands alone has everything.
+    /// Whether a node that lives has a part of a stage. Where nodes have no names, none has.
     fn has_part(&self, node: &str, stage: &StageAddress) -> bool {
         let Some(agent) = self.agent() else {
             return false;
