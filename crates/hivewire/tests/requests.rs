@@ -86,7 +86,7 @@ fn what_may_change_something_is_noted_and_nothing_else() {
         ["/api/v1/queues/one/messages"]
     );
     assert!(paths(&hive, &format!("?before={first}")).is_empty());
-    for query in ["?limit=1001", "?before=x", "?after=1"] {
+    for query in ["?limit=1001", "?before=x", "?later=1"] {
         hive.rest("GET", &format!("/api/v1/requests{query}"), "")
             .problem(400);
     }

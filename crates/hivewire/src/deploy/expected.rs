@@ -1,14 +1,11 @@
 //! What somebody expects to be there before he changes it.
 
 use kernel::StageAddress;
-use sha2::{Digest, Sha256};
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::DeployError;
 use super::store::Record;
 use super::views::DefinitionShown;
-
-/// So much of a digest tells two definitions of one stage apart.
-const DIGEST_BYTES: usize = 16;
 
 /// What is expected of the definition of a stage before it is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,8 +45,6 @@ impl DefinitionShown {
     /// Tells this definition from all others that the stage had.
     pub fn tag(&self) -> String {
         let json = serde_json::to_vec(self).unwrap_or_default();
-        let digest = Sha256::digest(json);
-        let bytes = digest.iter().take(DIGEST_BYTES);
-        bytes.map(|byte| format!("{byte:02x}")).collect()
+        format!("{:032x}", xxh3_128(&json))
     }
 }

@@ -284,7 +284,7 @@ impl Deployments {
         }
     }
 
-    /// Whether a node that lives has a part of a stage; one that stands alone has everything.
+    /// Whether a node that lives has a part of a stage. Where nodes have no names, none has.
     fn has_part(&self, node: &str, stage: &StageAddress) -> bool {
         let parts = self.agent().map(|agent| agent.parts_of(stage));
         parts.is_some_and(|parts| parts.get(node).is_some_and(|count| *count > 0))

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::app::Node;
 use super::body::Order;
 use super::etag::Tagged;
-use super::paging::{limit_of, next_of};
+use super::paging::{LIMIT_MAX, limit_of, next_of};
 use super::problem::Problem;
 use super::views::bad_query;
 use crate::alerts::{AlertService, ReceiverShown, RuleShown, SilenceRequest, Tested};
@@ -32,7 +32,7 @@ pub(super) struct AlertsQuery {
     /// The `next` of the page before.
     after: Option<usize>,
     /// How many at most: 1,000 unless it says otherwise, and never more than 10,000.
-    #[schemars(range(max = 10_000))]
+    #[schemars(range(max = LIMIT_MAX))]
     limit: Option<usize>,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct SilenceOrder {
     /// Labels that an alert must have; a `*` at the end of a value stands for any rest.
     #[serde(default)]
     labels: Labels,
-    #[schemars(range(min = 1, max = 31_622_400))]
+    #[schemars(range(min = 1, max = SILENCE_SECONDS_MAX))]
     for_seconds: u64,
     /// Why, for people.
     #[serde(default)]

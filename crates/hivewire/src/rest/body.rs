@@ -152,7 +152,13 @@ impl FromRequest<Arc<App>> for Upload {
         let Node(running) = Node::from_request_parts(&mut parts, app).await?;
         let bytes_max = usize::try_from(running.deployments.component_bytes_max());
         let bytes_max = bytes_max.unwrap_or(usize::MAX);
-        read(app, &parts.headers, body, bytes_max).await.map(Self)
+        let bytes = read(app, &parts.headers, body, bytes_max).await?;
+        match bytes.is_empty() {
+            true => Err(Problem::bad_request(
+                "the body is empty: send the bytes of a component",
+            )),
+            false => Ok(Self(bytes)),
+        }
     }
 }
 

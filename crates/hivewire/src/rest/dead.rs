@@ -36,7 +36,7 @@ pub(super) struct DeadQuery {
     /// The `next` of the page before.
     after: Option<u64>,
     /// How many at most: 100 unless it says otherwise, and never more than 1,000.
-    #[schemars(range(max = 1_000))]
+    #[schemars(range(max = LETTERS_MAX))]
     limit: Option<usize>,
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::app::{Node, Running};
 use super::etag::{Tagged, expected};
-use super::paging::{checked, limit_of, next_of};
+use super::paging::{LIMIT_MAX, checked, limit_of, next_of};
 use super::problem::Problem;
 use super::views::{bad_query, name_of};
 use crate::deploy::{
@@ -45,7 +45,7 @@ pub(super) struct StagesQuery {
     /// The `next` of the page before.
     after: Option<String>,
     /// How many stages at most: 1,000 unless it says otherwise, and never more than 10,000.
-    #[schemars(range(max = 10_000))]
+    #[schemars(range(max = LIMIT_MAX))]
     limit: Option<usize>,
 }
 
@@ -163,7 +163,7 @@ pub(super) struct WorkersQuery {
     /// Those that are so.
     state: Option<WorkerState>,
     /// How many at most: 100 unless it says otherwise, and never more than 10,000.
-    #[schemars(range(max = 10_000))]
+    #[schemars(range(max = WORKERS_MAX))]
     limit: Option<usize>,
 }
 
@@ -304,6 +304,7 @@ pub(super) async fn restart(
 #[serde(deny_unknown_fields)]
 pub(super) struct ScaleQuery {
     /// How many workers it is to have.
+    #[schemars(range(max = runtime::WORKERS_MAX))]
     workers: u32,
 }
 
@@ -345,7 +346,7 @@ pub(super) struct HistoryQuery {
     /// The `next` of the page before.
     after: Option<String>,
     /// How many at most: 10,000 unless it says otherwise, and never more.
-    #[schemars(range(max = 10_000))]
+    #[schemars(range(max = HISTORY_MAX))]
     limit: Option<usize>,
 }
 

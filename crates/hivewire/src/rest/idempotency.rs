@@ -3,7 +3,7 @@
 //! Answers are kept in memory for a while, by this node alone. A request with a key goes on to its end though
 //! whoever sent it may be gone: he will ask again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,9 +40,11 @@ pub(crate) struct Answers(Mutex<Book>);
 #[derive(Default)]
 struct Book {
     known: HashMap<String, Known>,
+    /// The keys, the oldest first.
+    order: BTreeMap<u64, String>,
     /// Bytes of all answers.
     bytes: usize,
-    /// Counts requests, so that the oldest can be found.
+    /// Counts requests.
     last: u64,
 }
 
@@ -89,6 +91,7 @@ impl Answers {
             fingerprint,
             outcome: Outcome::Running,
         };
+        state.order.insert(known.number, key.to_owned());
         state.known.insert(key.to_owned(), known);
         Ok(())
     }
@@ -111,38 +114,37 @@ impl Answers {
 impl Book {
     fn remove(&mut self, key: &str) {
         if let Some(known) = self.known.remove(key) {
+            self.order.remove(&known.number);
             self.bytes -= known.outcome.bytes();
         }
     }
 
     fn forget_old(&mut self, now: Instant) {
-        let is_old = |known: &Known| {
-            let is_done = !matches!(known.outcome, Outcome::Running);
-            is_done && now.duration_since(known.since) > KEPT_FOR
-        };
-        // Most often there is none, which is seen without looking at all of them.
-        let old: Vec<String> = match self.known.values().any(is_old) {
-            false => return,
-            true => {
-                let old = self.known.iter().filter(|(_, known)| is_old(known));
-                old.map(|(key, _)| key.clone()).collect()
-            }
-        };
-        for key in old {
-            self.remove(&key);
+        while let Some(known) = self.oldest().and_then(|key| self.known.get(&key))
+            && now.duration_since(known.since) > KEPT_FOR
+        {
+            self.forget_oldest();
         }
     }
 
-    /// Makes room; not by what is still under way.
+    /// Makes room.
     fn forget_oldest(&mut self) -> bool {
-        let is_done = |known: &&Known| !matches!(known.outcome, Outcome::Running);
-        let done = self.known.iter().filter(|(_, known)| is_done(known));
-        let oldest = done.min_by_key(|(_, known)| known.number);
-        let Some(key) = oldest.map(|(key, _)| key.clone()) else {
-            return false;
+        match self.oldest() {
+            Some(key) => {
+                self.remove(&key);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The oldest that is not under way any more.
+    fn oldest(&self) -> Option<String> {
+        let is_done = |key: &&String| {
+            let known = self.known.get(*key);
+            known.is_some_and(|known| !matches!(known.outcome, Outcome::Running))
         };
-        self.remove(&key);
-        true
+        self.order.values().find(is_done).cloned()
     }
 }
 

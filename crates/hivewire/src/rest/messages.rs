@@ -218,7 +218,7 @@ fn publication<'a>(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Batch {
-    #[schemars(length(max = 10_000))]
+    #[schemars(length(max = BATCH_MESSAGES_MAX))]
     messages: Vec<BatchMessage>,
 }
 
@@ -287,7 +287,7 @@ pub(super) struct PeekQuery {
     /// The `next` of the page before.
     after: Option<u64>,
     /// How many at most: 10 unless it says otherwise, and never more than 1,000.
-    #[schemars(range(max = 1_000))]
+    #[schemars(range(max = PEEK_MESSAGES_MAX))]
     limit: Option<usize>,
 }
 

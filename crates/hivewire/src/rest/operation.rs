@@ -283,6 +283,6 @@ impl Handler {
             "Idempotency-Key",
             "1 to 255 characters of your choice: a request that comes again with the same key gets the answer of the first one, and does nothing",
         )
-        .fails(&[409, 422])
+        .fails(&[400, 409, 422])
     }
 }

@@ -5,7 +5,7 @@ use super::problem::Problem;
 /// How many a page has if nobody says otherwise.
 const LIMIT_DEFAULT: usize = 1_000;
 /// How many a page has at most.
-const LIMIT_MAX: usize = 10_000;
+pub(super) const LIMIT_MAX: usize = 10_000;
 
 /// How many are wanted.
 pub(super) fn limit_of(limit: Option<usize>) -> Result<usize, Problem> {

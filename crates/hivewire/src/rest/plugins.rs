@@ -47,7 +47,7 @@ pub(super) struct ListQuery {
     /// The `next` of the page before.
     after: Option<String>,
     /// How many at most: 100 unless it says otherwise, and never more than 500.
-    #[schemars(range(max = 500))]
+    #[schemars(range(max = PLUGINS_MAX))]
     limit: Option<usize>,
     /// Whether only the own repository is asked.
     #[serde(default)]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::app::{Node, Running};
 use super::etag::Tagged;
-use super::paging::{limit_of, next_of};
+use super::paging::{LIMIT_MAX, limit_of, next_of};
 use super::problem::Problem;
 use super::views::{bad_query, name_of};
 
@@ -23,7 +23,7 @@ pub(super) struct NamesQuery {
     /// The `next` of the page before.
     pub after: Option<String>,
     /// How many at most: 1,000 unless it says otherwise, and never more than 10,000.
-    #[schemars(range(max = 10_000))]
+    #[schemars(range(max = LIMIT_MAX))]
     pub limit: Option<usize>,
 }
 

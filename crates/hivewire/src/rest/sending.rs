@@ -70,7 +70,7 @@ pub(super) async fn send(
 #[serde(deny_unknown_fields)]
 pub(super) struct AskQuery {
     /// How long to wait for the reply: 5,000 unless it says otherwise, and never more than 300,000.
-    #[schemars(range(max = 300_000))]
+    #[schemars(range(max = ASK_MS_MAX))]
     timeout_ms: Option<u64>,
 }
 

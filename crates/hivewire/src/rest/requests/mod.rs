@@ -47,7 +47,7 @@ pub(super) struct RequestsQuery {
     /// The `next` of the page before; the same as `before`.
     after: Option<u64>,
     /// How many at most: 100 unless it says otherwise, and never more than 1,000.
-    #[schemars(range(max = 1_000))]
+    #[schemars(range(max = LIMIT_MAX))]
     limit: Option<usize>,
     /// How their paths begin.
     path: Option<String>,
