@@ -390,6 +390,43 @@ fn tell_nodes(node: &Checked) {
     );
 }
 
+fn listen_and_speak(node: &Checked) {
+    node.post(
+        200,
+        "/api/v1/general",
+        &json!({ "note": "hello", "from": "a test" }),
+    );
+    node.post(400, "/api/v1/general", &json!({ "note": "" }));
+    let events = "/api/v1/events?kind=note,stage&tail=50";
+    let events = node.call(200, "GET", events, &[], b"");
+    assert!(events.body.windows(5).any(|some| some == b"hello"));
+    node.get(400, "/api/v1/events?kind=none");
+    let logs = node.call(200, "GET", "/api/v1/logs?level=info&limit=5", &[], b"");
+    assert!(!logs.body.is_empty());
+    node.get(404, "/api/v1/logs?node=none");
+    node.get(400, "/api/v1/logs?level=none");
+    node.post(200, "/api/v1/nodes/a/profile?seconds=1", &json!({}));
+    node.post(404, "/api/v1/nodes/none/profile", &json!({}));
+}
+
+fn change_the_configuration(node: &Checked) {
+    node.get(200, "/api/v1/config");
+    node.get(404, "/api/v1/config?node=none");
+    let key = "/api/v1/config/logs.filter";
+    node.get(200, key);
+    node.get(404, "/api/v1/config/none");
+    let put = |status: u16, path: &str, body: &str| {
+        let json = [("Content-Type", "application/json")];
+        json_of(&node.call(status, "PUT", path, &json, body.as_bytes()))
+    };
+    assert_eq!(put(200, key, r#"{"value": "debug"}"#)["value"], "debug");
+    put(400, key, r#"{"value": 7}"#);
+    put(409, "/api/v1/config/data", r#"{"value": "/elsewhere"}"#);
+    node.delete(200, key);
+    let history = node.get(200, "/api/v1/config/history?limit=10");
+    assert_eq!(history["changes"].as_array().map(Vec::len), Some(2));
+}
+
 fn look_for_alerts(node: &Checked) {
     node.get(200, "/api/v1/alerts?severity=warning");
     node.get(200, "/api/v1/alerts/rules");
@@ -441,6 +478,8 @@ fn every_operation_answers_as_the_document_says() {
     deploy_and_change(&node);
     see_messages_die(&node);
     tell_nodes(&node);
+    listen_and_speak(&node);
+    change_the_configuration(&node);
     look_for_alerts(&node);
     use_the_registry(&node);
     let contract = node.contract.borrow();

@@ -61,6 +61,7 @@ pub(super) struct EventsQuery {
 
 /// An event. What else it says depends on its kind.
 #[derive(JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
 pub(super) struct EventShown {
     /// What it is about.
     #[expect(dead_code, reason = "it stands for what is told")]
