@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "delete", "patch"];
 
@@ -143,17 +143,17 @@ fn closed(mut document: Value) -> Value {
 }
 
 fn close(schema: &mut Value) {
+    const JOINS: [&str; 4] = ["oneOf", "anyOf", "allOf", "$ref"];
     match schema {
         Value::Array(items) => items.iter_mut().for_each(close),
         Value::Object(object) => {
-            let is_plain = |object: &Map<String, Value>| {
-                let joins = ["oneOf", "anyOf", "allOf", "$ref"];
-                !joins.iter().any(|join| object.contains_key(*join))
-            };
-            if object.get("properties").is_some_and(Value::is_object)
-                && object.get("type").is_some_and(|kind| kind == "object")
-                && is_plain(object)
-            {
+            let has_properties = object.get("properties").is_some_and(Value::is_object);
+            // The parts of something that is joined know only their own properties.
+            let is_joined = JOINS.iter().any(|join| object.contains_key(*join));
+            if has_properties && is_joined {
+                return;
+            }
+            if has_properties {
                 object
                     .entry("additionalProperties")
                     .or_insert(Value::Bool(false));
