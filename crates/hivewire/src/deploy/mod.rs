@@ -317,16 +317,21 @@ impl Deployments {
         self.fetcher.settings().component_bytes_max
     }
 
+    /// The stages that could not be loaded, or not as they are defined now, and why.
+    pub fn failures(&self) -> BTreeMap<StageAddress, String> {
+        let slots = self.slots.lock().clone();
+        let failures = slots.values().filter_map(|slot| {
+            let state = slot.state.lock();
+            let record = state.record.as_ref()?;
+            Some((record.spec.address.clone(), state.failure.clone()?))
+        });
+        failures.collect()
+    }
+
     /// The addresses of all stages.
     pub fn addresses(&self) -> Vec<StageAddress> {
         let mut addresses = self.runtime.addresses();
-        let slots = self.slots.lock().clone();
-        let not_loaded = slots.values().filter_map(|slot| {
-            let state = slot.state.lock();
-            state.failure.as_ref()?;
-            Some(state.record.as_ref()?.spec.address.clone())
-        });
-        addresses.extend(not_loaded);
+        addresses.extend(self.failures().into_keys());
         addresses.sort();
         addresses.dedup();
         addresses

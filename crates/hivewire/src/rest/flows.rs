@@ -4,13 +4,13 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use kernel::{Name, StageAddress};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::app::Node;
 use super::problem::Problem;
 use super::views::{bad_query, name_of};
-use crate::deploy::{ControlError, StageShown, UnknownStage};
+use crate::deploy::{ControlError, FlowShown, StageShown, UnknownStage};
 
 const WORKERS_DEFAULT: usize = 100;
 const WORKERS_MAX: usize = 10_000;
@@ -24,8 +24,16 @@ pub(super) fn stage_of(path: StagePath) -> Result<StageAddress, Problem> {
     stage.map_err(|error| Problem::bad_request(error.to_string()))
 }
 
-pub(super) async fn list(Node(running): Node) -> Json<Value> {
-    Json(json!({ "flows": running.deployments.flows() }))
+/// Written as it is: there may be thousands.
+#[derive(Serialize)]
+pub(super) struct Flows {
+    flows: Vec<FlowShown>,
+}
+
+pub(super) async fn list(Node(running): Node) -> Json<Flows> {
+    Json(Flows {
+        flows: running.deployments.flows(),
+    })
 }
 
 pub(super) async fn show(
