@@ -107,7 +107,7 @@ impl Crowd {
         let document = definition(bus, &self.runtime, &stages[0])?;
         self.runtime
             .block_on(write_all(bus, &stages[1..], &document))?;
-        self.wait_until("that all stages are there", "flows", |answer| {
+        self.wait_until("that all stages are there", "flows?limit=10000", |answer| {
             let flows = answer["flows"].as_array().into_iter().flatten();
             let count: usize = flows
                 .map(|flow| flow["stages"].as_array().map_or(0, Vec::len))

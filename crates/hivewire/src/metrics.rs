@@ -187,15 +187,16 @@ impl fmt::Debug for StageCollector {
 
 impl Collector for StageCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let flows = self.0.flows();
-        let stages = flows.into_iter().flat_map(|flow| flow.stages);
-        let stages: Vec<StageView> = stages.take(STAGES_MAX).collect();
+        let mut addresses = self.0.addresses();
+        addresses.sort();
         gauge(
             &mut encoder,
             "stages",
             "Stages that run here",
-            stages.len() as u64,
+            addresses.len() as u64,
         )?;
+        let shown = addresses.iter().take(STAGES_MAX);
+        let stages: Vec<StageView> = shown.filter_map(|address| self.0.stage(address)).collect();
         for family in STAGE_FAMILIES {
             family.encode(&mut encoder, &stages)?;
         }

@@ -49,11 +49,17 @@ pub struct StageView {
     pub workers: Vec<WorkerView>,
 }
 
-/// How busy a stage is.
+/// How busy a stage is, and how it is doing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageLoad {
     /// Its address.
     pub stage: StageAddress,
+    /// How it is.
+    pub state: StageState,
+    /// Restarts of workers since its start.
+    pub restarts: u64,
+    /// Messages that went to the dead letters.
+    pub dead: u64,
     /// Turns in the last second.
     pub turns_per_second: f64,
     /// Messages that wait in this process for a worker.

@@ -6,11 +6,11 @@ use std::path::Path;
 use broker::{Broker, DEAD_LETTERS};
 use control::NodeState;
 use control::alerts::{JournalSeen, NodeSeen, NodesSeen, Observation, QueueSeen, StageSeen};
-use kernel::Timestamp;
-use runtime::StageState;
+use kernel::{StageAddress, Timestamp};
+use runtime::{StageLoad, StageState};
 
 use super::expression::{self, Expression};
-use crate::deploy::{Deployments, StageShown};
+use crate::deploy::Deployments;
 use crate::rest::{JournalState, Running, journal_state};
 
 /// The expressions of rules, by the rule.
@@ -38,18 +38,13 @@ pub(super) fn observe(
     expressions: &Expressions,
     now: Timestamp,
 ) -> (Observation, Troubles) {
-    let stages: Vec<StageShown> = running
-        .deployments
-        .flows()
-        .into_iter()
-        .flat_map(|flow| flow.stages)
-        .collect();
+    let stages = running.runtime().loads();
     let (matches, troubles) = looked_at(running, expressions);
     let broker = running.broker.as_deref();
     let observation = Observation {
         nodes: nodes(&running.deployments),
         dead_letters: dead_letters(broker, &stages),
-        stages: stages.iter().map(stage).collect(),
+        stages: stages_seen(&stages, running.deployments.failures()),
         queues: broker.map(|broker| queues(broker, now)).unwrap_or_default(),
         disk_free_percent: disk_free_percent(data),
         journal: None,
@@ -77,22 +72,34 @@ fn nodes(deployments: &Deployments) -> NodesSeen {
     }
 }
 
-fn stage(shown: &StageShown) -> StageSeen {
-    let stage = &shown.stage;
-    let why = shown.deployment.as_ref().and_then(|it| it.failure.clone());
-    let gave_up = || "it gave up after too many failures".to_owned();
-    let has_failed = stage.state == StageState::Failed;
-    StageSeen {
-        address: stage.spec.address.to_string(),
-        restarts: stage.restarts,
-        failure: has_failed.then(|| why.unwrap_or_else(gave_up)),
+/// Stages that run, and those that could not be loaded, with the reasons.
+fn stages_seen(
+    loads: &[StageLoad],
+    mut failures: BTreeMap<StageAddress, String>,
+) -> Vec<StageSeen> {
+    let mut seen = Vec::with_capacity(loads.len());
+    for load in loads {
+        let why = failures.remove(&load.stage);
+        let gave_up = || "it gave up after too many failures".to_owned();
+        let has_failed = load.state == StageState::Failed;
+        seen.push(StageSeen {
+            address: load.stage.to_string(),
+            restarts: load.restarts,
+            failure: has_failed.then(|| why.unwrap_or_else(gave_up)),
+        });
     }
+    seen.extend(failures.into_iter().map(|(stage, why)| StageSeen {
+        address: stage.to_string(),
+        restarts: 0,
+        failure: Some(why),
+    }));
+    seen
 }
 
 /// Without a broker of its own, a node knows only of those that its stages sent there.
-fn dead_letters(broker: Option<&Broker>, stages: &[StageShown]) -> u64 {
+fn dead_letters(broker: Option<&Broker>, stages: &[StageLoad]) -> u64 {
     let Some(broker) = broker else {
-        return stages.iter().map(|shown| shown.stage.dead).sum();
+        return stages.iter().map(|load| load.dead).sum();
     };
     let queue = broker.find_queue(DEAD_LETTERS);
     queue.map_or(0, |queue| queue.stats().totals.published)

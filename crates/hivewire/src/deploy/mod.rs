@@ -381,6 +381,17 @@ impl Deployments {
         self.fetcher.settings().component_bytes_max
     }
 
+    /// The stages that could not be loaded, or not as they are defined now, and why.
+    pub fn failures(&self) -> BTreeMap<StageAddress, String> {
+        let slots = self.slots.lock().clone();
+        let failures = slots.values().filter_map(|slot| {
+            let state = slot.state.lock();
+            let record = state.record.as_ref()?;
+            Some((record.spec.address.clone(), state.failure.clone()?))
+        });
+        failures.collect()
+    }
+
     /// The addresses of all stages, in order.
     pub fn addresses(&self) -> Vec<StageAddress> {
         let slots = self.slots.lock().clone();

@@ -284,6 +284,9 @@ impl Stage {
         let cells = self.cells.read();
         StageLoad {
             stage: self.address.clone(),
+            state: self.state(),
+            restarts: self.counters.restarts.load(Ordering::Relaxed),
+            dead: self.counters.dead.load(Ordering::Relaxed),
             turns_per_second: self.rate.lock().per_second,
             waiting: cells.iter().map(|cell| u64::from(cell.waiting())).sum(),
         }
