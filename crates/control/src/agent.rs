@@ -1,7 +1,7 @@
 //! Sees to a node's part in all shared stages: listens to the others, speaks for itself, takes and
 //! lets go.
 //!
-//! It is the only part here that does I/O; what is to be done say the state machines. Whatever it
+//! It does I/O, and what is to be done say the state machines. Whatever it
 //! starts reports back as an [`Event`], so nothing waits for anything else.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};

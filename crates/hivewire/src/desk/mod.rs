@@ -39,7 +39,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// The desk of this node. Others can ask it once it is [open](Self::open).
+    /// The desk of this node. If it is one among several, they can ask it from now on.
     pub fn new(
         bus: &Arc<dyn Bus>,
         clock: Arc<dyn Clock>,

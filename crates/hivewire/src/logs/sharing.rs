@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 
 use super::line::Line;
@@ -154,10 +155,15 @@ impl LogSharing {
             let me = self.node.clone();
             let (announced, announcing) = (wanted.clone(), bus.clone());
             tasks.push(tokio::spawn(async move {
-                let heard = |batch: Batch| {
-                    if batch.node != me {
-                        // Whoever reads too slowly misses some; the next batch cannot tell how many.
-                        let _ = to.try_send(batch);
+                let mut lost = 0;
+                let heard = |mut batch: Batch| {
+                    if batch.node == me {
+                        return;
+                    }
+                    batch.lost += std::mem::take(&mut lost);
+                    // Whoever reads too slowly misses some and is told with the next batch.
+                    if let Err(TrySendError::Full(batch)) = to.try_send(batch) {
+                        lost = batch.lost + batch.lines.len() as u64;
                     }
                 };
                 listen(&*bus, LOGS, heard).await;
