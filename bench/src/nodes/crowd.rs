@@ -78,7 +78,7 @@ impl Crowd {
             nodes,
             notes: AtomicU32::new(0),
             beating,
-            runtime: runtime,
+            runtime,
             hub,
         };
         crowd.wait_until("that all nodes are seen", "nodes", |answer| {
