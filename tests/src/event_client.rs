@@ -59,7 +59,7 @@ impl EventClient {
     }
 
     /// The next event, whatever it is.
-    pub fn next(&mut self) -> Result<Value> {
+    pub fn next_event(&mut self) -> Result<Value> {
         let until = Instant::now() + TIMEOUT;
         while Instant::now() < until {
             if let Some(event) = self.next_within(LOOK)? {

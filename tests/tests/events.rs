@@ -55,7 +55,7 @@ fn a_deployment_on_one_node_is_told_once_by_all_others() -> Result<()> {
     say(&bob, "that was all")?;
     let mut told = Vec::new();
     loop {
-        let event = at_ada.next()?;
+        let event = at_ada.next_event()?;
         if says("that was all")(&event) {
             break;
         }
@@ -65,7 +65,7 @@ fn a_deployment_on_one_node_is_told_once_by_all_others() -> Result<()> {
     assert_eq!(of_stage, ["scaled"], "once, by one node: {told:?}");
 
     // The control: the same socket with another filter was told nothing but where it begins.
-    assert_eq!(of_another_flow.next()?["kind"], "begin");
+    assert_eq!(of_another_flow.next_event()?["kind"], "begin");
     let more = of_another_flow.next_within(Duration::from_millis(100))?;
     assert_eq!(more, None);
 
@@ -90,7 +90,7 @@ fn a_deployment_on_one_node_is_told_once_by_all_others() -> Result<()> {
 fn a_node_alone_tells_of_requests_alerts_and_numbers() -> Result<()> {
     let hive = Hive::start()?;
     let mut all = EventClient::connect(&hive, "")?;
-    assert_eq!(all.next()?["kind"], "begin");
+    assert_eq!(all.next_event()?["kind"], "begin");
     let first = all.wait_for("numbers", |event| event["kind"] == "metrics")?;
     assert_eq!(first["complete"], true);
     must_deploy(&hive, &component("echo"), "shop/echo", &json!({}))?;
@@ -111,7 +111,7 @@ fn a_node_alone_tells_of_requests_alerts_and_numbers() -> Result<()> {
     let one_waits = |event: &Value| event["queues"]["orders"]["waiting"] == 1;
     let mut waits = false;
     loop {
-        let event = all.next()?;
+        let event = all.next_event()?;
         assert_ne!(event["kind"], "request", "{event}");
         waits |= one_waits(&event);
         if says("done")(&event) {
@@ -128,7 +128,10 @@ fn a_node_alone_tells_of_requests_alerts_and_numbers() -> Result<()> {
 fn who_comes_back_gets_what_is_kept_or_hears_how_much_was_lost() -> Result<()> {
     let mut hive = Hive::start()?;
     let mut first = EventClient::connect(&hive, "kind=note")?;
-    let run = first.next()?["run"].as_str().unwrap_or_default().to_owned();
+    let run = first.next_event()?["run"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     let numbers: Vec<u64> = ["one", "two", "three"]
         .iter()
         .map(|note| say(&hive, note))
@@ -138,8 +141,8 @@ fn who_comes_back_gets_what_is_kept_or_hears_how_much_was_lost() -> Result<()> {
 
     let query = format!("kind=note&run={run}&after={}", numbers[0]);
     let mut again = EventClient::connect(&hive, &query)?;
-    assert_eq!(again.next()?["kind"], "begin");
-    let came: Vec<Value> = (0..2).map(|_| again.next()).collect::<Result<_>>()?;
+    assert_eq!(again.next_event()?["kind"], "begin");
+    let came: Vec<Value> = (0..2).map(|_| again.next_event()).collect::<Result<_>>()?;
     assert_eq!(came[0]["text"], "two");
     assert_eq!(
         (&came[1]["text"], &came[1]["number"]),
@@ -167,8 +170,8 @@ fn who_comes_back_gets_what_is_kept_or_hears_how_much_was_lost() -> Result<()> {
     hive.terminate()?;
     hive.start_again()?;
     let mut other = EventClient::connect(&hive, &format!("run={run}&after=1"))?;
-    assert_eq!(other.next()?["kind"], "begin");
-    let missed = other.next()?;
+    assert_eq!(other.next_event()?["kind"], "begin");
+    let missed = other.next_event()?;
     assert_eq!(
         (&missed["kind"], &missed["count"]),
         (&json!("missed"), &Value::Null)
@@ -206,7 +209,7 @@ fn a_slow_reader_misses_something_and_the_others_nothing() -> Result<()> {
     let mut slow = EventClient::connect_narrow(&hive, "kind=note")?;
     let mut quick = EventClient::connect(&hive, "kind=note")?;
     for client in [&mut slow, &mut quick] {
-        assert_eq!(client.next()?["kind"], "begin");
+        assert_eq!(client.next_event()?["kind"], "begin");
     }
     const NOTES: usize = 20_000;
     let read = Arc::new(AtomicUsize::new(0));
@@ -215,7 +218,7 @@ fn a_slow_reader_misses_something_and_the_others_nothing() -> Result<()> {
         move || -> Result<usize> {
             let mut missed = 0;
             loop {
-                let event = quick.next()?;
+                let event = quick.next_event()?;
                 missed += usize::from(event["kind"] == "missed");
                 if event["text"] == "the end" {
                     return Ok(missed);
@@ -283,9 +286,9 @@ fn only_nodes_and_who_has_the_token_may_speak_and_only_the_latter_listen() -> Re
         ("sec-websocket-protocol", protocols.as_str()),
         ("origin", ours.as_str()),
     ];
-    assert_eq!(listen(&page)?.next()?["kind"], "begin");
+    assert_eq!(listen(&page)?.next_event()?["kind"], "begin");
     let mut client = EventClient::connect(&hive, "kind=note")?;
-    assert_eq!(client.next()?["kind"], "begin");
+    assert_eq!(client.next_event()?["kind"], "begin");
 
     // The token in a protocol opens nothing else.
     let headers = [("sec-websocket-protocol", protocols.as_str())];
@@ -313,7 +316,7 @@ fn only_nodes_and_who_has_the_token_may_speak_and_only_the_latter_listen() -> Re
     let unknown = hive.rest("GET", "/api/v1/events?kind=weather", b"")?;
     assert_eq!(unknown.status, 400);
     say(&hive, "hello")?;
-    assert!(says("hello")(&client.next()?), "nothing came before");
+    assert!(says("hello")(&client.next_event()?), "nothing came before");
     Ok(())
 }
 
