@@ -108,16 +108,19 @@ fn a_node_alone_tells_of_requests_alerts_and_numbers() -> Result<()> {
     // Messages on their way are no events.
     hive.rest("POST", "/api/v1/queues/orders/messages", b"one coffee")?;
     say(&hive, "done")?;
+    let one_waits = |event: &Value| event["queues"]["orders"]["waiting"] == 1;
+    let mut waits = false;
     loop {
         let event = all.next_event()?;
         assert_ne!(event["kind"], "request", "{event}");
+        waits |= one_waits(&event);
         if says("done")(&event) {
             break;
         }
     }
-    all.wait_for("one waits", |event| {
-        event["queues"]["orders"]["waiting"] == 1
-    })?;
+    if !waits {
+        all.wait_for("one waits", one_waits)?;
+    }
     Ok(())
 }
 

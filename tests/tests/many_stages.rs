@@ -6,7 +6,7 @@ use hivewire_tests::hive::Hive;
 use hivewire_tests::nodes::{SETTLE_TIMEOUT, node, relocate, wait_for_parts};
 use hivewire_tests::poll::wait_until;
 use hivewire_tests::workers::{component, must_deploy};
-use serde_json::{Value, json};
+use serde_json::json;
 
 const STAGES: usize = 230;
 const DEPLOYERS: usize = 8;
@@ -20,7 +20,7 @@ fn held(from: &Hive, name: &str) -> Result<(usize, usize)> {
         .filter_map(|node| node["stages"].as_object());
     let mut counts = (0, 0);
     for stage in stages.flat_map(|stages| stages.values()) {
-        counts.0 += usize::from(stage["parts"] != Value::from(0));
+        counts.0 += usize::from(stage["parts"] != 0);
         counts.1 += 1;
     }
     Ok(counts)

@@ -61,14 +61,11 @@ impl Ring {
     /// Adds an event and gives its number.
     pub fn push(&self, event: &Event) -> u64 {
         let (tags, body) = (event.tags(), event.encoded());
-        let number = {
-            let mut kept = self.kept.lock();
-            kept.push(tags, &body);
-            // Under the lock, so that numbers are told in order.
-            self.last.send_replace(kept.last);
-            kept.last
-        };
-        number
+        let mut kept = self.kept.lock();
+        kept.push(tags, &body);
+        // Under the lock, so that numbers are told in order.
+        self.last.send_replace(kept.last);
+        kept.last
     }
 
     /// The number of the last event.
