@@ -63,15 +63,14 @@ fn insist(doors: &[Door], first: usize, method: &str, path: &str, body: &Value) 
         body => body.to_string().into_bytes(),
     };
     let began = Instant::now();
-    let mut last = String::new();
     for turn in first.. {
-        match doors[turn % doors.len()].ask(method, path, &body) {
+        let last = match doors[turn % doors.len()].ask(method, path, &body) {
             Ok(answer) if answer.status < 300 => return Ok(()),
             // It was done, but nobody lived to say so.
             Ok(answer) if answer.status == 404 && method == "DELETE" => return Ok(()),
-            Ok(answer) => last = format!("{}: {}", answer.status, answer.text()),
-            Err(error) => last = error.to_string(),
-        }
+            Ok(answer) => format!("{}: {}", answer.status, answer.text()),
+            Err(error) => error.to_string(),
+        };
         if began.elapsed() > PATIENCE {
             bail!("{method} {path} {body:?}: {last}");
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bus::BusError;
-use control::{Agent, Deployer, Member, NodeSeen, NodeSettings, NodeState, Order, Share};
+use control::{Agent, Deployer, Member, NodeSeen, NodeSettings, Order, Share};
 use kernel::{Name, StageAddress, WorkerAddress};
 use runtime::{Delivery, StopTarget};
 use tokio::time::timeout;

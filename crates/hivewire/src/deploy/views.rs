@@ -1,6 +1,6 @@
 //! Stages as people see them: what the runtime says, and where the code came from.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use kernel::worker::CodeInfo;
 use kernel::{Name, StageAddress};

@@ -12,7 +12,6 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::Events;
 use super::event::{Event, kind};
 use super::metrics::Numbers;
-use crate::deploy::state_name;
 use crate::http;
 use crate::rest::Running;
 
@@ -93,7 +92,8 @@ impl Events {
         if is_this {
             if was.state != now.state {
                 let changed = Event::new(kind::NODE, "changed");
-                self.tell(changed.with("state", state_name(now.state, true)));
+                let state = serde_json::to_value(now.state).unwrap_or_default();
+                self.tell(changed.with("state", state));
             }
             return;
         }

@@ -62,7 +62,7 @@ impl SlowBus {
 
     fn fault(&self, commit: &Commit<'_>) -> Option<Fault> {
         let number = self.commits.fetch_add(1, Ordering::Relaxed);
-        let is_faulty = !commit.writes.is_empty() && number % FAULT_EVERY == 0;
+        let is_faulty = !commit.writes.is_empty() && number.is_multiple_of(FAULT_EVERY);
         let place = (number / FAULT_EVERY) % self.faults.len().max(1);
         self.faults.get(place).copied().filter(|_| is_faulty)
     }
