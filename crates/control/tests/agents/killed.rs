@@ -49,6 +49,8 @@ async fn relocate(victim: Victim, death: Death, epochs: Epochs) -> Moved {
     })
     .await;
     cluster.send_round().await;
+    // The entrance and a bucket at least, so that there is somebody whose epoch could be taken.
+    until("the source has committed", || commits.count() >= 2).await;
     let victim_bus = match victim {
         Victim::Source => source_bus.clone(),
         Victim::Target => target_bus.clone(),

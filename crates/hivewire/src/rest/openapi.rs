@@ -78,6 +78,7 @@ const PLACES: &[(&str, &str)] = &[
     ),
     ("flow", "the name of a flow"),
     ("id", "the id, percent-encoded"),
+    ("key", "a key of the configuration, such as `logs.filter`"),
     (
         "name",
         "the name of a queue or topic, percent-encoded: `orders/new` is `orders%2Fnew`",
