@@ -106,7 +106,8 @@ fn a_node_alone_tells_of_requests_alerts_and_numbers() -> Result<()> {
     assert_eq!(silence["why"], "work");
     all.wait_for("its request", is("request", "done"))?;
     // Messages on their way are no events.
-    hive.rest("POST", "/api/v1/queues/orders/messages", b"one coffee")?;
+    let coffee = json!({ "messages": [{ "body": "one coffee" }] });
+    tell(&hive, "/api/v1/queues/orders/messages", &coffee)?;
     say(&hive, "done")?;
     let one_waits = |event: &Value| event["queues"]["orders"]["waiting"] == 1;
     let mut waits = false;
