@@ -78,6 +78,8 @@ async fn relocate(victim: Victim, death: Death, epochs: Epochs) -> Moved {
         held(&[&left]) == [SHARES]
     })
     .await;
+    // Whoever has it now has something to commit.
+    cluster.send_round().await;
     let judgement = cluster.judge().await;
     Moved {
         calls,
