@@ -81,7 +81,7 @@ impl Crowd {
             runtime,
             hub,
         };
-        crowd.wait_until("that all nodes are seen", "nodes", |answer| {
+        crowd.wait_until("that all nodes are seen", "nodes?limit=10000", |answer| {
             let seen = answer["nodes"].as_array().map_or(0, Vec::len);
             (seen == nodes as usize + 1).then_some(()).ok_or(seen)
         })?;
@@ -115,7 +115,17 @@ impl Crowd {
             (count == stages.len()).then_some(()).ok_or(count)
         })?;
         hold(beats, &stages);
-        Ok(())
+        self.wait_until(
+            "that every stage has its node",
+            "nodes?limit=10000",
+            |answer| {
+                let nodes = answer["nodes"].as_array().into_iter().flatten();
+                let held =
+                    nodes.map(|node| node["stages"].as_object().map_or(0, |held| held.len()));
+                let held: usize = held.sum();
+                (held == stages.len()).then_some(()).ok_or(held)
+            },
+        )
     }
 
     fn wait_until(
