@@ -126,6 +126,40 @@ fn a_node_alone_tells_of_requests_alerts_and_numbers() -> Result<()> {
 }
 
 #[test]
+fn alerts_and_plug_ins_are_told() -> Result<()> {
+    let hive = Hive::options()
+        .config(
+            "[alerts]\nlook_every_ms = 100\n[[alerts.rules]]\nname = \"many\"\nkind = \"expression\"\n\
+             expression = \"hivewire_queue_messages > 2 && labels.queue == 'orders'\"\nfor_seconds = 0\n",
+        )
+        .start()?;
+    let mut client = EventClient::connect(&hive, "kind=alert,plugin")?;
+    assert_eq!(client.next_event()?["kind"], "begin");
+    let orders = json!({ "messages": [{ "body": "1" }, { "body": "2" }, { "body": "3" }] });
+    tell(&hive, "/api/v1/queues/orders/messages", &orders)?;
+    let fired = client.wait_for("an alert", is("alert", "fired"))?;
+    assert_eq!(
+        (&fired["rule"], &fired["labels"]["queue"]),
+        (&json!("many"), &json!("orders"))
+    );
+    hive.rest("DELETE", "/api/v1/queues/orders", b"")?;
+    let recovered = client.wait_for("its end", is("alert", "recovered"))?;
+    assert_eq!(recovered["rule"], "many");
+
+    let component = std::fs::read(component("echo"))?;
+    let answer = hive.rest("POST", "/api/v1/plugins", &component)?;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let plugin = answer.json()?["plugin"].clone();
+    let pushed = client.wait_for("a plug-in", is("plugin", "pushed"))?;
+    assert_eq!(pushed["id"], "echo");
+    assert_eq!(pushed["version"], plugin["version"]);
+    let version = plugin["version"].as_str().unwrap_or_default();
+    hive.rest("DELETE", &format!("/api/v1/plugins/echo/{version}"), b"")?;
+    client.wait_for("its end", is("plugin", "removed"))?;
+    Ok(())
+}
+
+#[test]
 fn who_comes_back_gets_what_is_kept_or_hears_how_much_was_lost() -> Result<()> {
     let mut hive = Hive::start()?;
     let mut first = EventClient::connect(&hive, "kind=note")?;
