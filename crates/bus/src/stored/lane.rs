@@ -417,6 +417,10 @@ async fn acknowledge(settled: &Settled) {
 }
 
 #[cfg(test)]
+#[path = "lane_flights.rs"]
+mod flights;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
