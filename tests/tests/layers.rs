@@ -31,6 +31,10 @@ const LAYERS: &[(&str, &[&str])] = &[
         "hivewire-control",
         &["hivewire-bus", "hivewire-kernel", "hivewire-runtime"],
     ),
+    (
+        "hivewire-flows",
+        &["hivewire-bus", "hivewire-kernel", "hivewire-runtime"],
+    ),
     ("hivewire-wasm", &["hivewire-kernel"]),
     // For those who write workers; they know nothing of what runs them.
     ("hivewire-build", &["hivewire-kernel"]),
@@ -42,6 +46,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "hivewire-build",
             "hivewire-bus",
             "hivewire-control",
+            "hivewire-flows",
             "hivewire-journal",
             "hivewire-kernel",
             "hivewire-listeners",

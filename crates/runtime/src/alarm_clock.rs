@@ -145,6 +145,7 @@ fn go_off(id: Id, alarm: Alarm) {
     };
     let incoming = Incoming {
         message: Message::new(alarm.body),
+        value: None,
         kind,
         reply_to: ReplyTo::Headers,
         tries: 0,

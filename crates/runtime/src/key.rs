@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use kernel::Message;
-use kernel::worker::Failure;
+use kernel::worker::{Failure, Incoming, KeyAt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +64,28 @@ impl KeyRule {
                 Err(error) => Err(self.no_key(format_args!("the body is not JSON: {error}"))),
             },
         }
+    }
+
+    /// The key of what a worker gets, whether it holds a body or a value.
+    pub fn key_of<'a>(&self, incoming: &'a Incoming) -> Result<Cow<'a, [u8]>, Failure> {
+        let Some(value) = &incoming.value else {
+            return self.key(&incoming.message);
+        };
+        if let Self::Json(pointer) = self {
+            match value.key_at(pointer.parts()) {
+                KeyAt::Text(Cow::Borrowed(text)) => return Ok(Cow::Borrowed(text.as_bytes())),
+                KeyAt::Text(Cow::Owned(text)) => return Ok(Cow::Owned(text.into_bytes())),
+                KeyAt::Nothing => {
+                    return Err(self.no_key(format_args!("the event has nothing there")));
+                }
+                KeyAt::Unknown => {}
+            }
+        }
+        let message = Message {
+            body: value.encode(),
+            ..incoming.message.clone()
+        };
+        self.key(&message).map(|key| Cow::Owned(key.into_owned()))
     }
 
     fn no_key(&self, why: fmt::Arguments<'_>) -> Failure {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bus::DEAD_LETTERS;
-use kernel::worker::{Answer, Incoming, ReplyTo};
+use kernel::worker::{Answer, Incoming, ReplyTo, Value};
 use kernel::{Address, Destination, Message, Name};
 
 use crate::cell::Cell;
@@ -32,6 +32,7 @@ pub(crate) enum LocalTarget {
 pub(crate) struct Local {
     pub to: LocalTarget,
     pub message: Message,
+    pub value: Option<Arc<dyn Value>>,
 }
 
 impl Shared {
@@ -65,6 +66,14 @@ impl Shared {
         }
     }
 
+    /// Whether a message for this address stays within this process.
+    pub fn is_local(&self, to: &Address) -> bool {
+        match to {
+            Address::Stage(stage) => self.stage(stage).is_some_and(|stage| stage.is_memory()),
+            _ => false,
+        }
+    }
+
     /// Puts a message that never was on the bus among the dead letters.
     pub async fn bury(&self, queue: &Name, message: Message, reason: &str, tries: u32) {
         let now = self.clock.now();
@@ -95,23 +104,34 @@ impl Shared {
 impl Local {
     /// Hands the message over, waiting for room as long as a send may wait.
     pub async fn deliver(self, shared: &Shared) {
+        let mut incoming = Incoming {
+            value: self.value,
+            ..Incoming::new(self.message)
+        };
         let refused = match self.to {
             LocalTarget::Answer(answer) => {
-                answer.answer(self.message);
+                incoming.encode_value();
+                answer.answer(incoming.message);
                 return;
             }
             LocalTarget::Stage(stage) => {
-                let incoming = Incoming::new(self.message);
                 let refused = stage.dispatch(incoming).await.err();
                 refused.map(|refused| (stage.address.queue(), refused))
             }
             LocalTarget::Cell(cell) => {
-                let incoming = Incoming::new(self.message);
                 let refused = cell.stage.dispatch_to(&cell, incoming).await.err();
                 refused.map(|refused| (cell.address().queue(), refused))
             }
         };
-        if let Some((queue, NoRoom { incoming, reason })) = refused {
+        if let Some((
+            queue,
+            NoRoom {
+                mut incoming,
+                reason,
+            },
+        )) = refused
+        {
+            incoming.encode_value();
             shared
                 .bury(&queue, incoming.message, &reason, incoming.tries)
                 .await;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::key::KeyRule;
 use crate::router::RouterKind;
+use crate::scaling::ScaleRule;
 use crate::supervision::SupervisionRule;
 
 /// How many workers a stage may have.
@@ -53,6 +54,9 @@ pub struct StageSpec {
     /// How a new version proves itself.
     #[serde(default)]
     pub hand_over: HandOverRule,
+    /// How the stage finds its number of workers by itself; without a rule it has as many as it is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<ScaleRule>,
 }
 
 fn one() -> u32 {
@@ -75,6 +79,7 @@ impl StageSpec {
             turn_limits: TurnLimits::default(),
             intake: Intake::default(),
             hand_over: HandOverRule::default(),
+            scale: None,
         }
     }
 

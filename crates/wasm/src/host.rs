@@ -232,6 +232,7 @@ fn info(bytes: &[u8]) -> Result<CodeInfo, LoadError> {
         version: or(described.version, &digest[..DIGITS_OF_VERSION]),
         digest,
         native: false,
+        kind: described.kind,
         outputs: described.outputs.into_iter().map(|o| o.name).collect(),
         capabilities: described.capabilities,
     })

@@ -139,6 +139,7 @@ fn kind(kind: &Kind) -> types::Kind<'_> {
 fn answerable(incoming: &Incoming) -> Incoming {
     Incoming {
         message: kernel::Message::default().with_headers(incoming.message.headers.clone()),
+        value: None,
         kind: Kind::Message,
         reply_to: incoming.reply_to.clone(),
         tries: incoming.tries,

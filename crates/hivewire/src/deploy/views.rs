@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kernel::descriptor::PluginKind;
 use kernel::worker::CodeInfo;
 use kernel::{Name, StageAddress};
 use runtime::{HistoryEntry, HistoryEvent, StageSpec, StageState, StageView};
@@ -104,6 +105,7 @@ impl StageShown {
             version: String::new(),
             digest: record.component.digest.clone(),
             native: false,
+            kind: PluginKind::default(),
             outputs: Vec::new(),
             capabilities: Vec::new(),
         };

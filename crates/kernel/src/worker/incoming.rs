@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::Value;
 use crate::Message;
 
 /// Names one ask until its reply came or its time was up.
@@ -22,6 +23,8 @@ pub trait Answer: Send + Sync {
 pub struct Incoming {
     /// The message as it was sent.
     pub message: Message,
+    /// What it holds instead of a body, if it never left the native workers of this process.
+    pub value: Option<Arc<dyn Value>>,
     /// What it is about.
     pub kind: Kind,
     /// Where the answer goes.
@@ -68,9 +71,22 @@ impl Incoming {
     pub fn new(message: Message) -> Self {
         Self {
             message,
+            value: None,
             kind: Kind::Message,
             reply_to: ReplyTo::Headers,
             tries: 0,
+        }
+    }
+
+    /// The value that it holds, if it holds one of this type.
+    pub fn value<T: Value>(&self) -> Option<&T> {
+        self.value.as_ref()?.downcast_ref()
+    }
+
+    /// Turns the value, if it holds one, into a body.
+    pub fn encode_value(&mut self) {
+        if let Some(value) = self.value.take() {
+            self.message.body = value.encode();
         }
     }
 

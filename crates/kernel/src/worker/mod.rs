@@ -6,8 +6,10 @@
 mod failure;
 mod incoming;
 mod turn;
+mod value;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -19,8 +21,10 @@ pub use incoming::{Answer, Incoming, Kind, ReplyTo, Ticket};
 pub use turn::{
     Ask, ChildChange, Effects, Host, LogLevel, Outgoing, Target, TimerChange, Turn, TurnLimits,
 };
+pub use value::{KeyAt, Value};
 
 use crate::WorkerAddress;
+use crate::descriptor::PluginKind;
 
 /// One instance of a worker's code. It sees one batch at a time and shares nothing.
 ///
@@ -46,6 +50,14 @@ pub trait Worker: Send {
         Ok(())
     }
 
+    /// Makes the next events of a [provider](PluginKind::Provider): a turn without messages, which is
+    /// committed before the next one begins. It is called again and again, so it should make some hundreds
+    /// of events at most each time, and keep its position in the state so that it goes on from there after a
+    /// restart. It may wait for what comes from outside, for less than the time that a call may take.
+    async fn provide(&mut self, _turn: &mut Turn) -> Result<Provided, Failure> {
+        Ok(Provided::Done)
+    }
+
     /// What the next version, or this one after a pause, needs to go on: everything the instance
     /// keeps in its memory. Empty if there is nothing.
     async fn save(&mut self) -> Result<Bytes, Failure> {
@@ -63,10 +75,27 @@ pub trait Worker: Send {
     }
 }
 
+/// What a provider wants after a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provided {
+    /// It has more, at once.
+    More,
+    /// It has more, or looks again, after so long.
+    After(Duration),
+    /// It has nothing more; messages and timers still come to it.
+    Done,
+}
+
 /// The code of a worker, from which instances are made.
 pub trait Code: Send + Sync {
     /// What it says about itself.
     fn info(&self) -> &CodeInfo;
+
+    /// Whether its workers look at [`Incoming::value`] before they look at a body. To others a value comes
+    /// as a body.
+    fn takes_values(&self) -> bool {
+        false
+    }
 
     /// Makes an instance. It may take long and block; [`Worker::init`] has not been called yet.
     fn instantiate(&self, start: &Start) -> Result<Box<dyn Worker>, Failure>;
@@ -92,6 +121,9 @@ pub struct CodeInfo {
     pub digest: String,
     /// Whether it is linked in; otherwise it is a component.
     pub native: bool,
+    /// Whether it has an input.
+    #[serde(default)]
+    pub kind: PluginKind,
     /// The outputs that it emits to.
     pub outputs: Vec<String>,
     /// What it asks to be granted, as [`crate::Grant`] writes it.
@@ -131,6 +163,7 @@ where
         version: version.to_owned(),
         digest: format!("{}@{version}", std::any::type_name::<W>()),
         native: true,
+        kind: PluginKind::Processor,
         outputs: Vec::new(),
         capabilities: Vec::new(),
     };

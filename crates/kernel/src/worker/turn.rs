@@ -10,7 +10,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, FailureKind, Incoming, ReplyTo, Ticket};
+use super::{Failure, FailureKind, Incoming, ReplyTo, Ticket, Value};
 use crate::{Address, Headers, Message, Timestamp};
 
 /// What a turn asks of whoever runs the worker.
@@ -86,13 +86,15 @@ pub struct Outgoing {
     pub to: Target,
     /// What.
     pub message: Message,
+    /// What it holds instead of a body.
+    pub value: Option<Arc<dyn Value>>,
 }
 
 /// Where an outgoing message goes.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// To whatever a named output of the stage is connected with.
-    Output(Box<str>),
+    /// To whatever a named output of the stage is connected with; [`Effects::output_name`] names it.
+    Output(u32),
     /// To an address.
     Address(Address),
     /// To somebody who waits in this process.
@@ -153,6 +155,8 @@ pub struct Effects {
     pub children: Vec<ChildChange>,
     /// The worker wants to end itself after this turn.
     pub ends: bool,
+    /// The outputs that were emitted to, by the number that [`Target::Output`] has.
+    outputs: Vec<Box<str>>,
 }
 
 impl Effects {
@@ -168,6 +172,21 @@ impl Effects {
             && self.timers.is_empty()
             && self.children.is_empty()
             && !self.ends
+    }
+
+    /// The names of the outputs that were emitted to, in the order of their numbers.
+    pub fn output_names(&self) -> impl Iterator<Item = &str> {
+        self.outputs.iter().map(|name| &**name)
+    }
+
+    /// The name of the output that has this number.
+    pub fn output_name(&self, output: u32) -> &str {
+        &self.outputs[output as usize]
+    }
+
+    fn output(&self, name: &str) -> Option<u32> {
+        let found = self.outputs.iter().position(|known| &**known == name);
+        found.map(|output| output as u32)
     }
 
     /// Forgets everything and keeps the memory for the next turn.
@@ -237,6 +256,8 @@ impl Turn {
     /// Undoes everything and gives the memory, for the next turn.
     pub fn into_memory(mut self) -> Box<Effects> {
         self.clear();
+        // Another host may allow other outputs.
+        self.effects.outputs.clear();
         self.effects
     }
 
@@ -255,8 +276,31 @@ impl Turn {
 
     /// Sends a message to whatever this output of the stage is connected with.
     pub fn emit(&mut self, output: &str, message: Message) -> Result<(), Failure> {
-        self.host.may_emit(output)?;
-        self.push(Target::Output(output.into()), message)
+        let output = self.output(output)?;
+        self.push(Target::Output(output), message)
+    }
+
+    /// As [`Turn::emit`], with a value instead of a body: as long as it stays among native workers of this process
+    /// nobody writes or reads bytes.
+    pub fn emit_value(&mut self, output: &str, value: Arc<dyn Value>) -> Result<(), Failure> {
+        let to = Target::Output(self.output(output)?);
+        self.count_send(value.len_bytes())?;
+        self.effects.sends.push(Outgoing {
+            to,
+            message: Message::default(),
+            value: Some(value),
+        });
+        Ok(())
+    }
+
+    /// The number of an output. Whether it may be emitted to is asked once.
+    fn output(&mut self, name: &str) -> Result<u32, Failure> {
+        if let Some(output) = self.effects.output(name) {
+            return Ok(output);
+        }
+        self.host.may_emit(name)?;
+        self.effects.outputs.push(name.into());
+        Ok(self.effects.outputs.len() as u32 - 1)
     }
 
     /// Answers a message. Fails if it names no address for answers.
@@ -425,7 +469,11 @@ impl Turn {
 
     fn push(&mut self, to: Target, message: Message) -> Result<(), Failure> {
         self.count_send(message.len_bytes())?;
-        self.effects.sends.push(Outgoing { to, message });
+        self.effects.sends.push(Outgoing {
+            to,
+            message,
+            value: None,
+        });
         Ok(())
     }
 

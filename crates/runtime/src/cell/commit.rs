@@ -8,7 +8,7 @@ use bus::{BusError, Commit, Consumed, Owner, StateWrite, Submitted};
 use bytes::{BufMut, Bytes, BytesMut};
 use kernel::worker::{
     Ask, ChildChange, Effects, Failure, FailureKind, Incoming, Kind, Outgoing, ReplyTo, Target,
-    TimerChange, Turn,
+    TimerChange, Turn, Value,
 };
 use kernel::{Destination, Headers, Message, Timestamp};
 
@@ -105,7 +105,7 @@ impl Run {
             && self.desk.incomings.iter().all(|i| i.kind == Kind::Message)
     }
 
-    pub fn plan(&self, scope: &Scope, effects: Effects) -> Result<Plan, Failure> {
+    pub fn plan(&self, scope: &Scope, mut effects: Effects) -> Result<Plan, Failure> {
         let mut plan = Plan {
             ends: effects.ends,
             ..Plan::default()
@@ -113,14 +113,14 @@ impl Run {
         for incoming in &self.desk.incomings {
             self.plan_settled(scope, incoming, &mut plan);
         }
-        for (key, value) in effects.writes {
+        for (key, value) in std::mem::take(&mut effects.writes) {
             plan.writes.push(write(keys::user(&key), value));
         }
-        for ask in effects.asks {
+        for ask in std::mem::take(&mut effects.asks) {
             self.plan_ask(scope, ask, &mut plan)?;
         }
-        for outgoing in effects.sends {
-            self.plan_send(outgoing, &mut plan);
+        for outgoing in std::mem::take(&mut effects.sends) {
+            self.plan_send(outgoing, &effects, &mut plan);
         }
         for change in effects.timers {
             self.plan_timer(change, &mut plan);
@@ -173,39 +173,56 @@ impl Run {
             set: Some((at, Bytes::new())),
         });
         stage.listen_for(&self.cell);
-        self.plan_message(&ask.to, message, plan);
+        self.plan_message(&ask.to, message, None, plan);
         Ok(())
     }
 
-    fn plan_send(&self, outgoing: Outgoing, plan: &mut Plan) {
+    fn plan_send(&self, outgoing: Outgoing, effects: &Effects, plan: &mut Plan) {
+        let (message, value) = (outgoing.message, outgoing.value);
         match outgoing.to {
-            Target::Address(address) => self.plan_message(&address, outgoing.message, plan),
+            Target::Address(address) => self.plan_message(&address, message, value, plan),
             Target::Waiting(reply_to) => {
                 if let Some(answer) = answer_of(&reply_to) {
                     plan.local.push(Local {
                         to: LocalTarget::Answer(answer),
-                        message: outgoing.message,
+                        message,
+                        value,
                     });
                 }
             }
             Target::Output(output) => {
                 let outputs = &self.version().spec.outputs;
-                let Some(addresses) = outputs.get(&*output).filter(|list| !list.is_empty()) else {
+                let Some(addresses) = outputs
+                    .get(effects.output_name(output))
+                    .filter(|list| !list.is_empty())
+                else {
                     let counters = &self.cell.stage.counters;
                     counters.unconnected.fetch_add(1, Ordering::Relaxed);
                     return;
                 };
                 for address in addresses {
-                    self.plan_message(address, outgoing.message.clone(), plan);
+                    self.plan_message(address, message.clone(), value.clone(), plan);
                 }
             }
         }
     }
 
-    fn plan_message(&self, to: &kernel::Address, message: Message, plan: &mut Plan) {
-        match self.cell.stage.runtime.route(to, &message) {
+    fn plan_message(
+        &self,
+        to: &kernel::Address,
+        mut message: Message,
+        value: Option<Arc<dyn Value>>,
+        plan: &mut Plan,
+    ) {
+        let runtime = &self.cell.stage.runtime;
+        if let Some(value) = &value
+            && !runtime.is_local(to)
+        {
+            message.body = value.encode();
+        }
+        match runtime.route(to, &message) {
             Route::Bus(destination) => plan.sends.push((destination, message)),
-            Route::Local(to) => plan.local.push(Local { to, message }),
+            Route::Local(to) => plan.local.push(Local { to, message, value }),
             Route::Gone => {
                 let counters = &self.cell.stage.counters;
                 counters.late_replies.fetch_add(1, Ordering::Relaxed);

@@ -404,6 +404,14 @@ impl Run {
         let instance = self.body.instance.as_mut().expect("it was started");
         let (_, turn) = self.desk.turn.as_mut().expect("it was begun");
         let messages = self.desk.incomings.make_contiguous();
+        if !self
+            .body
+            .version
+            .as_ref()
+            .is_some_and(|v| v.code.takes_values())
+        {
+            messages.iter_mut().for_each(Incoming::encode_value);
+        }
         let handled = host::call(limit, instance.handle(messages, turn)).await;
         if handled.is_err() {
             turn.clear();

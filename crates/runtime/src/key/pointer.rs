@@ -29,6 +29,11 @@ impl JsonPointer {
         Some(Self(parts.into()))
     }
 
+    /// Its parts without their escapes, from the outside in.
+    pub fn parts(&self) -> &[Box<str>] {
+        &self.0
+    }
+
     /// The value at this place as canonical text; none if there is none, or `null`.
     pub fn find<'a>(&self, json: &'a [u8]) -> Result<Option<Cow<'a, str>>, serde_json::Error> {
         let mut reader = serde_json::Deserializer::from_slice(json);

@@ -165,6 +165,7 @@ impl Shared {
         let waiter = Waiter::new(&self.waiters, self.process);
         let incoming = Incoming {
             message,
+            value: None,
             kind: Kind::Message,
             reply_to: ReplyTo::Waiting(waiter.clone()),
             tries: 0,

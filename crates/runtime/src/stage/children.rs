@@ -122,6 +122,7 @@ impl Stage {
 fn tell_end(parent: &Arc<Cell>, name: &str, why: String) {
     let incoming = Incoming {
         message: Message::new(why),
+        value: None,
         kind: Kind::ChildEnded(name.into()),
         reply_to: ReplyTo::Headers,
         tries: 0,

@@ -71,7 +71,7 @@ impl Stage {
             return put(&owner, incoming, 0);
         }
         if let StageKind::Keyed(rule) = &self.kind {
-            let bucket = match rule.key(&incoming.message) {
+            let bucket = match rule.key_of(&incoming) {
                 Ok(key) => bucket_of(&key),
                 Err(failure) => return Err(Refused::Never(incoming, failure.reason)),
             };

@@ -505,6 +505,7 @@ fn envelope(subscription: &Arc<Pulled>, delivery: BusDelivery, bucket: u32) -> E
     let (message, tag) = delivery.split();
     let incoming = Incoming {
         message,
+        value: None,
         kind: Kind::Message,
         reply_to: ReplyTo::Headers,
         tries: tag.tries,

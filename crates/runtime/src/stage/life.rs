@@ -389,6 +389,11 @@ pub(super) fn check_spec(spec: &StageSpec, code: &dyn Code) -> Result<(), Deploy
             spec.workers
         ));
     }
+    if let Some(scale) = &spec.scale
+        && let Err(error) = scale.check()
+    {
+        return refuse(error.to_string());
+    }
     match spec.kind {
         StageKind::Keyed(_) if spec.workers > BUCKETS => {
             return refuse(format!(

@@ -26,10 +26,10 @@ fn echo_emits_and_replies_to_each_of_a_batch() {
     let batch = [text("one"), question("two", "queue:answers"), text("three")];
     let effects = echo.handle(&batch).unwrap();
     assert_eq!(bodies(&effects), ["one", "two", "two", "three"]);
-    let Target::Output(output) = &effects.sends[0].to else {
+    let Target::Output(output) = effects.sends[0].to else {
         panic!("{:?}", effects.sends[0]);
     };
-    assert_eq!(&**output, "out");
+    assert_eq!(effects.output_name(output), "out");
     let reply = &effects.sends[2];
     assert!(matches!(&reply.to, Target::Address(to) if to.to_string() == "queue:answers"));
     assert_eq!(
