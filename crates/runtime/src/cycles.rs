@@ -161,7 +161,7 @@ mod tests {
             for a in 0..12_u8 {
                 for b in 0..12_u8 {
                     let together = reaches[a as usize][b as usize] && reaches[b as usize][a as usize];
-                    let same = found.get(&a).is_some() && found.get(&a) == found.get(&b);
+                    let same = found.contains_key(&a) && found.get(&a) == found.get(&b);
                     prop_assert_eq!(same, together);
                 }
             }

@@ -3,6 +3,8 @@
 //! An idle worker is nothing but a [`Cell`]. When a message comes an *activation* is started on
 //! the turn threads; it handles what waits, batch by batch, and ends when nothing is left.
 
+#![expect(clippy::result_large_err, reason = "what is refused is given back")]
+
 mod commit;
 mod completions;
 mod control;
