@@ -73,7 +73,10 @@ pub use logs::{LogReader, LogTap};
 pub use routed::RoutedLimits;
 pub use router::{ROUTERS, Router, RouterKind, RouterKindError, Workers};
 pub use runtime::{Deployed, Runtime, Sender, StopTarget};
-pub use scaling::{ScaleBy, ScaleRule, ScaleRuleError};
+pub use scaling::{
+    BucketMove, ScaleAchieved, ScaleBy, ScaleChange, ScaleDecision, ScaleNumbers, ScaleReason,
+    ScaleRule, ScaleRuleError,
+};
 pub use settings::Settings;
 pub use spec::{Delivery, HandOverRule, Intake, StageKind, StageSpec, WORKERS_MAX};
 pub use stage::Part;
