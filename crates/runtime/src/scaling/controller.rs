@@ -31,6 +31,9 @@ const CHANGED: f64 = 0.25;
 /// What senders who always wait would send is taken for no more than two to this power times what they can.
 const STARVED_DOUBLINGS_MAX: u32 = 2;
 
+/// So often in a row buckets move although it did not help.
+const USELESS_MOVES_MAX: u32 = 4;
+
 /// How long a stage waits between changes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Calm {
@@ -90,6 +93,8 @@ pub(crate) struct Controller {
     stays: Option<ScaleReason>,
     /// So often it grew since it was last quick enough.
     growths: u32,
+    /// So often in a row a move of buckets did not help.
+    useless_moves: u32,
 }
 
 /// A change that has to show what it was worth.
@@ -132,6 +137,7 @@ impl Controller {
             no_help: None,
             stays: None,
             growths: 0,
+            useless_moves: 0,
         }
     }
 
@@ -437,8 +443,14 @@ impl Controller {
             helped,
         };
         self.decisions.note_achieved(trial.number, achieved);
+        self.useless_moves = match trial.change {
+            ScaleChange::Rebalance if !helped => self.useless_moves + 1,
+            _ => 0,
+        };
+        // What waited behind a hot bucket is still there right after it moved.
+        let may_try_again = (1..USELESS_MOVES_MAX).contains(&self.useless_moves);
         if trial.change != ScaleChange::Shrink {
-            self.no_help = (!helped).then(|| NoHelp {
+            self.no_help = (!helped && !may_try_again).then(|| NoHelp {
                 change: trial.change,
                 arrivals: trial.arrivals.max(self.arrivals()),
                 workers: sample.count(),
