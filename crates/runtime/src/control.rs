@@ -36,6 +36,10 @@ pub(crate) enum Control {
     Passivate,
     /// The pause after a failure is over.
     Resume,
+    /// The time has come for a provider to give more.
+    Provide,
+    /// See whether there is something to do.
+    Look,
     /// What was committed is in doubt: read it again.
     Reload,
     /// A commit of this bucket was refused: see to its messages.

@@ -43,6 +43,7 @@ mod alarm_clock;
 mod alarms;
 mod cell;
 mod control;
+mod cycles;
 mod deal;
 mod dry_run;
 mod error;

@@ -206,6 +206,19 @@ impl Mailbox {
         self.messages.push(envelope);
     }
 
+    /// Moves up to `messages_max` messages of this process that belong to no bucket to the end.
+    pub fn push_plain(&mut self, messages: &mut VecDeque<Incoming>, messages_max: usize) {
+        let taken = messages_max.min(messages.len());
+        let Envelopes { incomings, origins } = &mut self.messages;
+        if !origins.is_empty() {
+            origins.resize_with(incomings.len() + taken, Origin::default);
+        }
+        match taken == messages.len() {
+            true => incomings.append(messages),
+            false => incomings.extend(messages.drain(..taken)),
+        }
+    }
+
     pub fn push_control(&mut self, control: Control) {
         self.controls.get_or_insert_default().0.push_back(control);
     }

@@ -152,7 +152,9 @@ impl Runtime {
         };
         match running {
             Some(stage) if is_same(&stage) => {
-                stage.replace(plan.number, plan.spec, plan.code).await
+                let replaced = stage.replace(plan.number, plan.spec, plan.code).await;
+                self.shared.rewired();
+                replaced
             }
             Some(stage) => self.rebuild(&stage, plan).await,
             None => {
@@ -492,6 +494,8 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        // Providers would go on for ever.
+        self.shared.begin_stopping();
         for task in &self.housekeeping {
             task.abort();
         }

@@ -8,6 +8,7 @@ use bus::{Commit, StateWrite};
 use bytes::Bytes;
 use kernel::worker::{Failure, FailureKind};
 
+use super::provide::Providing;
 use super::run::{Probation, Run};
 use crate::control::{Control, Done};
 use crate::scope::Scope;
@@ -56,6 +57,8 @@ impl Run {
             }
             Control::Passivate => self.passivate().await,
             Control::Resume => self.go_on(),
+            Control::Provide => self.body.providing = Providing::Ready,
+            Control::Look => {}
             Control::Reload => {
                 self.body.instance = None;
                 if let Some(extras) = &mut self.body.extras {
@@ -130,6 +133,7 @@ impl Run {
             let snapshot = self.snapshot().await?;
             let instance = self.make_instance(&version, snapshot.clone()).await?;
             let parked = self.body.instance.replace(instance);
+            self.begin_providing_of(&version);
             let old = self.version().clone();
             let turns_left = version.spec.hand_over.probation_turns;
             self.body.extras().probation = (on_probation && turns_left > 0).then(|| Probation {
@@ -280,6 +284,11 @@ impl Run {
 fn needs_quiet(control: &Control) -> bool {
     !matches!(
         control,
-        Control::Leave { .. } | Control::Resume | Control::Reload | Control::Settle { .. }
+        Control::Leave { .. }
+            | Control::Resume
+            | Control::Provide
+            | Control::Look
+            | Control::Reload
+            | Control::Settle { .. }
     )
 }

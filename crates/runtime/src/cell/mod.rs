@@ -9,9 +9,11 @@ mod control;
 mod failing;
 mod host;
 mod instance;
+mod provide;
 mod run;
 mod underway;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -177,6 +179,44 @@ impl Cell {
             self.activate();
         }
         Ok(())
+    }
+
+    /// Moves messages from within this process into the mailbox until `messages_max` wait there.
+    pub fn try_push_all(self: &Arc<Self>, messages: &mut VecDeque<Incoming>, messages_max: u32) {
+        self.push_some(messages_max, |mailbox, free| {
+            mailbox.push_plain(messages, free);
+        });
+    }
+
+    /// As [`Cell::try_push_all`], with messages and their buckets.
+    pub fn try_push_sorted(
+        self: &Arc<Self>,
+        messages: &mut Vec<(Incoming, u32)>,
+        messages_max: u32,
+    ) {
+        self.push_some(messages_max, |mailbox, free| {
+            let taken = free.min(messages.len());
+            for (incoming, bucket) in messages.drain(..taken) {
+                mailbox.push(Envelope::local(incoming, bucket));
+            }
+        });
+    }
+
+    /// Lets as many messages be pushed as there is room for.
+    fn push_some(self: &Arc<Self>, messages_max: u32, push: impl FnOnce(&mut Mailbox, usize)) {
+        let mut mailbox = self.mailbox.lock();
+        let free = (messages_max as usize).saturating_sub(mailbox.len());
+        if free == 0 {
+            return;
+        }
+        push(&mut mailbox, free);
+        self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
+        let starts = !mailbox.active && !mailbox.held;
+        mailbox.active |= starts;
+        drop(mailbox);
+        if starts {
+            self.activate();
+        }
     }
 
     /// Hands a message from within this process to the worker for somebody who waits for its answer. If the worker is known

@@ -11,6 +11,7 @@ use kernel::Message;
 use kernel::worker::{Effects, Failure, Incoming, Kind, Ticket, Turn, Worker};
 
 use super::completions::Completions;
+use super::provide::Providing;
 use super::underway::Underway;
 use super::{Cell, host};
 use crate::alarm_clock::What;
@@ -28,6 +29,7 @@ const SLICE: Duration = Duration::from_millis(2);
 pub(super) struct Body {
     pub instance: Option<Box<dyn Worker>>,
     pub version: Option<Arc<Version>>,
+    pub providing: Providing,
     /// What few workers need, so that an idle one costs little.
     pub extras: Option<Box<Extras>>,
 }
@@ -135,6 +137,7 @@ impl Desk {
 enum Next {
     Control(Control),
     Batch,
+    Provide,
     Nothing,
 }
 
@@ -168,6 +171,10 @@ pub(super) fn activation(
                 Next::Batch => {
                     run.cell.set_state(WorkerState::Busy);
                     now = run.batch(now).await;
+                }
+                Next::Provide => {
+                    Box::pin(run.provide()).await;
+                    now = Instant::now();
                 }
                 Next::Nothing => break,
             }
@@ -216,6 +223,9 @@ impl Run {
         }
         if let Some(done) = self.desk.draining.pop() {
             return Next::Control(Control::Drain(done));
+        }
+        if !mailbox.held && self.is_to_provide() {
+            return Next::Provide;
         }
         let second = cell.stage.runtime.seconds_at(now);
         cell.last_active_s.store(second, Ordering::Relaxed);

@@ -189,6 +189,9 @@ impl Stage {
         let _changing = self.changing.lock().await;
         if !self.is_stopping() {
             self.start_intakes();
+            for cell in self.cells() {
+                cell.go_on_providing();
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! A stage's beginning and end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use kernel::Timestamp;
@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use super::start::start_all;
-use super::{Counters, Current, Intakes, Plan, Rate, Shares, Stage, Version};
+use super::{Counters, Current, Entrance, Intakes, Plan, Rate, Shares, Stage, Version};
 use crate::alarm_clock::What;
 use crate::cell::{Cell, Place};
 use crate::control::{Control, Done};
@@ -99,6 +99,8 @@ impl Stage {
             table: RwLock::new(table),
             current: Current::new(version),
             intakes: Intakes::default(),
+            entrance: Entrance::default(),
+            cycle: AtomicU64::new(0),
             shares,
             state: AtomicU8::new(StageState::Running as u8),
             moving: AtomicBool::new(false),

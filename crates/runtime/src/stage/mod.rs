@@ -3,6 +3,7 @@
 mod children;
 mod current;
 mod dispatch;
+mod entrance;
 mod intake;
 mod life;
 mod rollout;
@@ -33,6 +34,7 @@ use crate::views::{StageLoad, StageState, StageView};
 use crate::waiting::Answers;
 
 use self::current::Current;
+use self::entrance::Entrance;
 pub(crate) use self::intake::Intakes;
 pub(crate) use self::life::release;
 pub use self::shares::Part;
@@ -90,6 +92,9 @@ pub(crate) struct Stage {
     table: RwLock<Table>,
     current: Current,
     intakes: Intakes,
+    entrance: Entrance,
+    /// The cycle of stages that it lies on; zero if it lies on none.
+    cycle: AtomicU64,
     /// What this node has of the stage; none if it has all of it.
     shares: Option<Shares>,
     state: AtomicU8,
@@ -152,6 +157,25 @@ impl Stage {
 
     pub fn mailbox_messages_max(&self) -> u32 {
         self.current.messages_max()
+    }
+
+    /// How many messages from inside its cycle may wait for one worker.
+    pub fn spill_messages_max(&self) -> u32 {
+        self.version().spec.intake.spill_messages_max
+    }
+
+    /// Whether both lie on the same cycle of stages.
+    pub fn is_in_cycle_with(&self, other: &Self) -> bool {
+        let cycle = self.cycle.load(Ordering::Relaxed);
+        cycle != 0 && cycle == other.cycle.load(Ordering::Relaxed)
+    }
+
+    pub fn is_in_cycle(&self) -> bool {
+        self.cycle.load(Ordering::Relaxed) != 0
+    }
+
+    pub fn set_cycle(&self, cycle: u64) {
+        self.cycle.store(cycle, Ordering::Relaxed);
     }
 
     pub fn workers_count(&self) -> u32 {
@@ -229,6 +253,11 @@ impl Stage {
 
     pub fn is_stopping(&self) -> bool {
         self.state() == StageState::Stopping
+    }
+
+    /// Whether it takes messages, now or soon.
+    pub fn is_serving(&self) -> bool {
+        matches!(self.state(), StageState::Running | StageState::Handover)
     }
 
     pub fn note_failure(&self, worker: u32, reason: &str) {
