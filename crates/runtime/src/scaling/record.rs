@@ -227,11 +227,6 @@ impl Decisions {
         }
     }
 
-    /// The last one.
-    pub fn last(&self) -> Option<&ScaleDecision> {
-        self.entries.back()
-    }
-
     /// All, the oldest first.
     pub fn list(&self) -> Vec<ScaleDecision> {
         self.entries.iter().cloned().collect()
