@@ -417,7 +417,7 @@ impl Run {
             .and_then(|e| e.completions.clone());
         let nothing_before = earlier.as_ref().is_none_or(|c| c.is_empty());
         if let (Submitted::Done(_), true) = (&submitted, nothing_before) {
-            local.deliver(&self.cell.stage.runtime).await;
+            self.deliver(local).await;
             return;
         }
         let completions = self
@@ -427,6 +427,19 @@ impl Run {
             .get_or_insert_default()
             .clone();
         completions.push(&self.cell, submitted, local).await;
+    }
+
+    /// Hands over what stays in this process. If the stage finds its size by itself, the time that this waits is
+    /// not counted as work.
+    async fn deliver(&mut self, local: Locals) {
+        let stage = self.cell.stage.clone();
+        let mut delivered = std::pin::pin!(local.deliver(&stage.runtime));
+        let at_once = futures_lite::future::poll_once(&mut delivered).await;
+        if at_once.is_none() {
+            let began = Instant::now();
+            delivered.await;
+            self.desk.blocked += began.elapsed();
+        }
     }
 
     /// Waits until everything committed is permanent.

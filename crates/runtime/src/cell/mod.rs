@@ -16,8 +16,9 @@ mod run;
 mod underway;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use kernel::worker::Incoming;
 use kernel::{Name, WorkerAddress};
@@ -26,6 +27,7 @@ use parking_lot::Mutex;
 use self::run::Body;
 use crate::control::Control;
 use crate::mailbox::{Envelope, Mailbox};
+use crate::scaling::{Gauge, WorkerSample};
 use crate::scope::Scope;
 use crate::stage::{Stage, Version};
 use crate::turn_threads::TurnThreads;
@@ -55,6 +57,8 @@ pub(crate) struct Cell {
     /// Seconds since the start of the process when it last had a message.
     last_active_s: AtomicU32,
     state: AtomicU8,
+    /// What is measured, if the stage finds its size by itself.
+    gauge: OnceLock<Box<Gauge>>,
 }
 
 /// A worker that is active with nothing but this message, and has to be run.
@@ -107,6 +111,7 @@ impl Cell {
             restarts: AtomicU32::new(0),
             last_active_s: AtomicU32::new(0),
             state: AtomicU8::new(WorkerState::Passive as u8),
+            gauge: OnceLock::new(),
         })
     }
 
@@ -335,6 +340,30 @@ impl Cell {
         let mut mailbox = self.mailbox.lock();
         self.waiting.store(0, Ordering::Relaxed);
         mailbox.drain()
+    }
+
+    /// What happened here since the last look.
+    pub fn sample(&self, now: Instant) -> WorkerSample {
+        let gauge = self.gauge.get_or_init(Box::default);
+        gauge.sample(self.turns(), now)
+    }
+
+    /// Sends a probe to the worker, behind what waits. One that has nothing to do is not woken for it.
+    pub fn probe(&self, now: Instant) {
+        let gauge = self.gauge.get_or_init(Box::default);
+        let mut mailbox = self.mailbox.lock();
+        if !gauge.begin_probe(now) {
+            return;
+        }
+        match mailbox.active || mailbox.len() > 0 {
+            true => mailbox.set_mark(),
+            false => gauge.answer_probe(now),
+        }
+    }
+
+    /// Lets others know how much waits, after the mailbox was changed.
+    fn note_waiting(&self, mailbox: &Mailbox) {
+        self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
     }
 
     /// The child of that name.

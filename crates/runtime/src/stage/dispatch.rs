@@ -5,7 +5,6 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kernel::worker::Incoming;
@@ -60,7 +59,7 @@ impl Stage {
     }
 
     /// Finds the worker for a message and hands it over with `place`.
-    fn try_place<T>(
+    fn try_place<T: Default>(
         &self,
         incoming: Incoming,
         place: impl FnOnce(&Arc<Cell>, Incoming, u32, u32) -> Result<T, Incoming>,
@@ -69,9 +68,6 @@ impl Stage {
         let put = |cell: &Arc<Cell>, incoming, bucket| {
             place(cell, incoming, bucket, max).map_err(Refused::Full)
         };
-        if self.moving.load(Ordering::SeqCst) {
-            return Err(Refused::Full(incoming));
-        }
         if self.is_routed() {
             let Some(owner) = self.owner.lock().clone() else {
                 return Err(Refused::Full(incoming));
@@ -83,9 +79,14 @@ impl Stage {
                 Ok(key) => bucket_of(&key),
                 Err(failure) => return Err(Refused::Never(incoming, failure.reason)),
             };
-            let owner = self.table.read().owner(bucket);
+            // Whoever moves a bucket changes the table while nobody is between reading it and handing over.
+            let table = self.table.read();
+            if self.holds.has(bucket) {
+                let held = self.holds.try_push(incoming, bucket, max);
+                return held.map(|()| T::default()).map_err(Refused::Full);
+            }
             let cells = self.cells.read();
-            let Some(cell) = cells.get(owner as usize) else {
+            let Some(cell) = cells.get(table.owner(bucket) as usize) else {
                 return Err(Refused::Full(incoming));
             };
             return put(cell, incoming, bucket);
@@ -207,9 +208,6 @@ impl Stage {
         way: Way,
         refused: &mut Vec<NoRoom>,
     ) {
-        if self.moving.load(Ordering::SeqCst) {
-            return;
-        }
         let max = match way {
             Way::Inside => self.spill_messages_max(),
             Way::Edge | Way::Sent => self.mailbox_messages_max(),
@@ -241,6 +239,9 @@ impl Stage {
                     incoming.encode_value();
                 }
                 match self.place_for(&incoming, &table, &cells, sorted, max) {
+                    Ok(Some((_, bucket))) if self.holds.has(bucket) => {
+                        batch.extend(self.holds.try_push(incoming, bucket, max).err());
+                    }
                     Ok(Some((cell, bucket))) => sorted[cell].push((incoming, bucket)),
                     Ok(None) => batch.push_back(incoming),
                     Err(reason) => refused.push(NoRoom { incoming, reason }),
@@ -324,6 +325,7 @@ impl Stage {
         };
         let waited = Duration::from_millis(self.runtime.settings.send_timeout_ms);
         let deadline = tokio::time::Instant::now() + waited;
+        let _starved = self.starved();
         loop {
             let room = self.room.listen();
             incoming = match attempt(incoming) {

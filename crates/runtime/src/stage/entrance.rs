@@ -15,67 +15,63 @@ pub(super) struct Entrance(Mutex<Waits>);
 
 #[derive(Default)]
 struct Waits {
-    /// Since when each of those waits that wait now; those who are gone leave a gap for the next.
-    since: Vec<Option<Instant>>,
-    /// The longest wait that has ended since somebody looked.
-    longest: Duration,
+    /// How many wait now.
+    count: usize,
+    /// Since when somebody waits, or since somebody looked.
+    since: Option<Instant>,
+    /// How long somebody waited, since somebody looked.
+    starved: Duration,
 }
 
 /// Somebody waits until this is dropped.
-pub(super) struct Starved<'a> {
-    entrance: &'a Entrance,
-    place: usize,
-}
+pub(super) struct Starved<'a>(&'a Entrance);
 
 impl Entrance {
-    fn enter(&self) -> Starved<'_> {
+    fn enter(&self, now: Instant) -> Starved<'_> {
         let mut waits = self.0.lock();
-        let now = Some(Instant::now());
-        let place = match waits.since.iter().position(Option::is_none) {
-            Some(place) => {
-                waits.since[place] = now;
-                place
-            }
-            None => {
-                waits.since.push(now);
-                waits.since.len() - 1
-            }
-        };
-        Starved {
-            entrance: self,
-            place,
+        waits.count += 1;
+        waits.since.get_or_insert(now);
+        drop(waits);
+        Starved(self)
+    }
+
+    fn leave(&self, now: Instant) {
+        let mut waits = self.0.lock();
+        waits.count -= 1;
+        if waits.count == 0
+            && let Some(since) = waits.since.take()
+        {
+            waits.starved += now.saturating_duration_since(since);
         }
     }
 
-    /// The longest wait since this was asked last, also of those who still wait.
-    fn longest(&self, now: Instant) -> Duration {
+    /// How long somebody waited since this was asked last; the time of several at once counts once.
+    fn take(&self, now: Instant) -> Duration {
         let mut waits = self.0.lock();
-        let ended = std::mem::take(&mut waits.longest);
-        let since = waits.since.iter().flatten().min();
-        since.map_or(ended, |since| ended.max(now.duration_since(*since)))
+        let mut starved = std::mem::take(&mut waits.starved);
+        if let Some(since) = &mut waits.since {
+            starved += now.saturating_duration_since(*since);
+            *since = now.max(*since);
+        }
+        starved
     }
 }
 
 impl Drop for Starved<'_> {
     fn drop(&mut self) {
-        let mut waits = self.entrance.0.lock();
-        if let Some(since) = waits.since[self.place].take() {
-            let waited = since.elapsed();
-            waits.longest = waits.longest.max(waited);
-        }
+        self.0.leave(Instant::now());
     }
 }
 
 impl Stage {
     /// A sender waits for room from now on.
     pub(super) fn starved(&self) -> Starved<'_> {
-        self.entrance.enter()
+        self.entrance.enter(Instant::now())
     }
 
-    /// The longest that a sender has waited for room since this was asked last.
-    #[expect(dead_code, reason = "whoever scales the stage asks")]
-    pub fn longest_starved(&self, now: Instant) -> Duration {
-        self.entrance.longest(now)
+    /// How long senders have waited for room since this was asked last.
+    pub(super) fn take_starved(&self, now: Instant) -> Duration {
+        self.entrance.take(now)
     }
 }
 
@@ -84,20 +80,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_count_while_they_last_and_once_after() {
+    fn waits_count_while_they_last_and_once() {
         let entrance = Entrance::default();
-        let first = entrance.enter();
-        let second = entrance.enter();
-        let later = Instant::now() + Duration::from_secs(5);
-        assert!(entrance.longest(later) >= Duration::from_secs(4));
-        drop(first);
-        let third = entrance.enter();
-        assert_eq!(entrance.0.lock().since.len(), 2, "a place is used again");
-        drop((second, third));
-        assert!(
-            entrance.longest(later) < Duration::from_secs(4),
-            "it has ended"
-        );
-        assert_eq!(entrance.longest(later), Duration::ZERO, "it is told once");
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let first = entrance.enter(at(0));
+        let second = entrance.enter(at(1));
+        assert_eq!(entrance.take(at(2)), Duration::from_secs(2));
+        entrance.leave(at(3));
+        assert_eq!(entrance.take(at(4)), Duration::from_secs(2));
+        entrance.leave(at(5));
+        assert_eq!(entrance.take(at(9)), Duration::from_secs(1), "it has ended");
+        assert_eq!(entrance.take(at(10)), Duration::ZERO, "it is told once");
+        // They have left already.
+        std::mem::forget((first, second));
     }
 }

@@ -4,16 +4,22 @@ mod children;
 mod current;
 mod dispatch;
 mod entrance;
+mod holds;
 mod intake;
 mod life;
+mod measure;
+mod moves;
+#[cfg(test)]
+mod moves_tests;
+mod resize;
 mod rollout;
 mod shares;
 mod start;
 mod supervise;
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bus::BusError;
 use kernel::worker::{Code, Incoming};
@@ -25,6 +31,7 @@ use crate::key::bucket_of;
 use crate::logs::StageLog;
 use crate::router::Router;
 use crate::runtime::Shared;
+use crate::scaling::{Pauses, Scaler, ScalingView};
 use crate::scope::Scope;
 use crate::spec::{Delivery, StageKind, StageSpec};
 use crate::store::Store;
@@ -35,8 +42,10 @@ use crate::waiting::Answers;
 
 use self::current::Current;
 use self::entrance::Entrance;
+use self::holds::Holds;
 pub(crate) use self::intake::Intakes;
 pub(crate) use self::life::release;
+use self::measure::BucketCounts;
 pub use self::shares::Part;
 use self::shares::Shares;
 
@@ -98,8 +107,14 @@ pub(crate) struct Stage {
     /// What this node has of the stage; none if it has all of it.
     shares: Option<Shares>,
     state: AtomicU8,
-    /// Buckets change their owners: nothing is taken in.
-    moving: AtomicBool,
+    /// What comes for buckets that are on their way.
+    holds: Holds,
+    /// How long buckets paused that moved.
+    pauses: Pauses,
+    /// What finds its number of workers, if it has a rule for that.
+    scaler: Mutex<Option<Arc<Scaler>>>,
+    /// What its buckets do, if somebody wants to know.
+    bucket_counts: OnceLock<BucketCounts>,
     /// One hand-over at a time.
     changing: tokio::sync::Mutex<()>,
     rate: Mutex<Rate>,
@@ -305,6 +320,8 @@ impl Stage {
             waiting: cells.iter().map(|cell| u64::from(cell.waiting())).sum(),
             workers_count: cells.len() as u32,
             workers: cells.iter().take(WORKERS_SHOWN).map(|c| c.view()).collect(),
+            moves: self.pauses.view(),
+            scaling: self.scaling(),
         }
     }
 
@@ -318,7 +335,14 @@ impl Stage {
             dead: self.counters.dead.load(Ordering::Relaxed),
             turns_per_second: self.rate.lock().per_second,
             waiting: cells.iter().map(|cell| u64::from(cell.waiting())).sum(),
+            workers_count: cells.len() as u32,
+            scaling: self.scaling(),
         }
+    }
+
+    fn scaling(&self) -> Option<ScalingView> {
+        let scaler = self.scaler.lock().clone();
+        scaler.map(|scaler| scaler.view())
     }
 
     /// The workers that have been idle since before that second.
