@@ -8,6 +8,7 @@ mod config;
 mod dead;
 mod deploy;
 mod events;
+mod explain;
 mod history;
 mod internal_docs;
 mod join;
@@ -25,6 +26,7 @@ mod send;
 mod stop;
 mod subscribe;
 mod time;
+mod top;
 mod up;
 
 use std::path::PathBuf;
@@ -125,6 +127,10 @@ enum Command {
     Plugins(plugins::Plugins),
     /// Show flows and stages, or one stage with its workers
     Ps(ps::Ps),
+    /// Watch stages in the terminal: rates, latency, depth, workers, last decisions
+    Top(top::Top),
+    /// Say why a stage has as many workers as it has: each decision with its numbers
+    Explain(explain::Explain),
     /// Send a message to a stage, a worker, a queue or a topic
     Send(send::Send),
     /// Send a message to a stage or worker and print the reply
@@ -176,6 +182,8 @@ impl Command {
             Self::Deploy(command) => command.run(global),
             Self::Plugins(command) => command.run(global),
             Self::Ps(command) => command.run(global),
+            Self::Top(command) => command.run(global),
+            Self::Explain(command) => command.run(global),
             Self::Send(command) => command.run(global),
             Self::Ask(command) => command.run(global),
             Self::Logs(command) => command.run(global),
