@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use self::run::Body;
 use crate::control::Control;
 use crate::mailbox::{Envelope, Mailbox};
-use crate::scaling::{Gauge, WorkerSample};
+use crate::scaling::{Gauge, Probe, WorkerSample};
 use crate::scope::Scope;
 use crate::stage::{Stage, Version};
 use crate::turn_threads::TurnThreads;
@@ -346,6 +346,12 @@ impl Cell {
     pub fn sample(&self, now: Instant) -> WorkerSample {
         let gauge = self.gauge.get_or_init(Box::default);
         gauge.sample(self.turns(), now)
+    }
+
+    /// What became of the last probe.
+    pub fn take_probe(&self, now: Instant) -> Probe {
+        let gauge = self.gauge.get();
+        gauge.map_or(Probe::None, |gauge| gauge.take_probe(now))
     }
 
     /// Sends a probe to the worker, behind what waits. One that has nothing to do is not woken for it.
