@@ -197,6 +197,8 @@ pub(crate) struct Mailbox {
     pub active: bool,
     /// Messages wait although they could be handled: the worker is stopped or waits to restart.
     pub held: bool,
+    /// The worker is gone for good: whoever still knows it has to find another way.
+    pub gone: bool,
 }
 
 impl Mailbox {

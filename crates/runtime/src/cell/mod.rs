@@ -174,7 +174,7 @@ impl Cell {
         messages_max: u32,
     ) -> Result<(), Incoming> {
         let mut mailbox = self.mailbox.lock();
-        if mailbox.len() as u32 >= messages_max {
+        if mailbox.gone || mailbox.len() as u32 >= messages_max {
             return Err(incoming);
         }
         mailbox.push(Envelope::local(incoming, bucket));
@@ -370,6 +370,12 @@ impl Cell {
     /// Lets others know how much waits, after the mailbox was changed.
     fn note_waiting(&self, mailbox: &Mailbox) {
         self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
+    }
+
+    /// The worker is gone for good: takes away what waits, and lets nothing more in.
+    pub fn retire(&self) -> Vec<Envelope> {
+        self.mailbox.lock().gone = true;
+        self.take_waiting()
     }
 
     /// The child of that name.

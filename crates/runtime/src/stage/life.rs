@@ -270,7 +270,7 @@ impl Stage {
         let children = std::mem::take(&mut *self.children.lock());
         let owner = self.owner.lock().take();
         let all = cells.iter().chain(children.values()).chain(&owner);
-        let waiting = all.flat_map(|cell| cell.take_waiting());
+        let waiting = all.flat_map(|cell| cell.retire());
         let waiting = waiting.chain(self.holds.drain());
         let (pulled, local): (Vec<_>, Vec<_>) = waiting.partition(|e| e.source.is_some());
         release(pulled);
