@@ -1,6 +1,6 @@
 //! Side-by-side benchmarks: Hivewire and the systems its users would otherwise take.
 //!
-//! Six parts, each usable alone:
+//! Parts, each usable alone:
 //!
 //! - [`peers`] starts real brokers on loopback and ends them again, whatever happens. Other
 //!   tests use it too; the main types are [`peers::rabbitmq::RabbitMq`],
@@ -12,6 +12,7 @@
 //! - [`relays`] moves messages from queue to queue, with a stage and without.
 //! - [`gateways`] runs programs whose workers are divided among several nodes.
 //! - [`nodes`] starts clusters of nodes, and looks at what becomes of messages while nodes come and go.
+//! - [`elastic`] puts a planned load on a stage while it grows, shrinks and moves its buckets.
 //! - [`cases`] lists what is compared, [`report`] writes down how it came out.
 //!
 //! Everything blocks; what needs an async runtime starts its own.
@@ -38,6 +39,7 @@
 
 pub mod cases;
 pub mod drivers;
+pub mod elastic;
 pub mod gateways;
 pub mod nodes;
 pub mod peers;
