@@ -323,7 +323,8 @@ impl Mailbox {
 
     /// Takes everything out.
     pub fn drain(&mut self) -> Vec<Envelope> {
-        self.mark = None;
+        // The worker comes to the mark when it looks the next time.
+        self.mark = self.mark.map(|_| 0);
         iter::from_fn(|| self.messages.pop()).collect()
     }
 }
