@@ -1,0 +1,82 @@
+//! The plug-ins that are built in: native code, one file each, and one line each in [`BUILT_IN`].
+//!
+//! ```
+//! use flows::plugins;
+//!
+//! let filter = plugins::find("filter").unwrap();
+//! assert!(filter.check(br#"{"where": "event.price > 10"}"#).is_ok());
+//! let error = filter.check(br#"{"where": "event.price >"}"#).unwrap_err();
+//! assert_eq!(error.field(), "where");
+//! ```
+
+mod built_in;
+mod environment;
+mod parameters;
+mod reference;
+mod state;
+mod worker;
+
+mod aggregate;
+mod batch;
+mod deduplicate;
+mod enrich;
+mod file_lines;
+mod filter;
+mod flat_map;
+mod from_bus;
+mod from_http;
+mod generator;
+mod join;
+mod key_by;
+mod map;
+mod merge;
+mod prioritise;
+mod split;
+mod throttle;
+mod timer;
+mod to_bus;
+mod to_file;
+mod to_http;
+mod to_prometheus;
+mod to_sqlite;
+mod window;
+
+pub use built_in::{BuiltIn, Outputs};
+pub use environment::{Answer, Environment, Http, Metric, MetricKind, Metrics, Request};
+pub use parameters::{Formula, OnError, ParameterError, Period};
+pub use reference::reference;
+
+/// All of them, in the order in which they are explained.
+pub static BUILT_IN: &[BuiltIn] = &[
+    BuiltIn::of::<generator::Generator>(),
+    BuiltIn::of::<timer::Timer>(),
+    BuiltIn::of::<file_lines::FileLines>(),
+    BuiltIn::of::<from_bus::FromQueue>(),
+    BuiltIn::of::<from_bus::FromTopic>(),
+    BuiltIn::of::<from_http::FromHttp>(),
+    BuiltIn::of::<map::Map>(),
+    BuiltIn::of::<filter::Filter>(),
+    BuiltIn::of::<flat_map::FlatMap>(),
+    BuiltIn::of::<split::Split>(),
+    BuiltIn::of::<merge::Merge>(),
+    BuiltIn::of::<key_by::KeyBy>(),
+    BuiltIn::of::<aggregate::Aggregate>(),
+    BuiltIn::of::<window::Window>(),
+    BuiltIn::of::<join::Join>(),
+    BuiltIn::of::<deduplicate::Deduplicate>(),
+    BuiltIn::of::<throttle::Throttle>(),
+    BuiltIn::of::<prioritise::Prioritise>(),
+    BuiltIn::of::<batch::Batch>(),
+    BuiltIn::of::<enrich::Enrich>(),
+    BuiltIn::of::<to_file::ToFile>(),
+    BuiltIn::of::<to_bus::ToQueue>(),
+    BuiltIn::of::<to_bus::ToTopic>(),
+    BuiltIn::of::<to_http::ToHttp>(),
+    BuiltIn::of::<to_sqlite::ToSqlite>(),
+    BuiltIn::of::<to_prometheus::ToPrometheus>(),
+];
+
+/// The one with this id.
+pub fn find(id: &str) -> Option<&'static BuiltIn> {
+    BUILT_IN.iter().find(|built_in| built_in.id() == id)
+}
