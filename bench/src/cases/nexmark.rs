@@ -8,6 +8,11 @@ const UNIT: &str = "events/s";
 const SIZE: Size = Size::Timed {
     first_messages: 200_000,
 };
+/// Python holds all events and results in memory, and reads and sums them up for much longer than it runs.
+const PYTHON_SIZE: Size = Size::Fixed {
+    messages: 2_000_000,
+    quick_messages: 200_000,
+};
 
 const fn beside_timely(
     name: &'static str,
@@ -37,7 +42,7 @@ const fn beside_bytewax(
         peer: PeerFigure::Measured,
         unit: UNIT,
         target: Target::AtLeast(1.0),
-        size: SIZE,
+        size: PYTHON_SIZE,
         measure,
     }
 }
