@@ -87,18 +87,6 @@ impl Plan {
         step.map_or(0.0, |(_, rate)| *rate)
     }
 
-    /// How many events were due before that time.
-    pub fn due(&self, micros: u64) -> u64 {
-        let second = (micros as f64 / 1e6).min(self.ends);
-        let ends = self.steps.iter().skip(1).map(|(from, _)| *from);
-        let ends = ends.chain([self.ends]);
-        let parts = self.steps.iter().zip(ends).map(|((from, rate), end)| {
-            let lasts = (second.min(end) - from).max(0.0);
-            lasts * rate
-        });
-        parts.sum::<f64>() as u64
-    }
-
     /// When the next event is due after one, in microseconds. Rates are so high that a step within one gap changes
     /// nothing.
     fn due_after(&self, micros: f64) -> f64 {
@@ -172,7 +160,10 @@ impl Worker for Emitter {
         let ends = self.plan.lasts().as_micros() as f64;
         let mut emitted = 0;
         while self.due_micros <= now && self.due_micros < ends && emitted < EVENTS_PER_TURN {
-            turn.emit_value("out", Arc::new(Tick::new(self.next, self.due_micros as u64)))?;
+            turn.emit_value(
+                "out",
+                Arc::new(Tick::new(self.next, self.due_micros as u64)),
+            )?;
             self.next += 1;
             emitted += 1;
             self.due_micros = self.plan.due_after(self.due_micros);
@@ -193,9 +184,6 @@ mod tests {
     #[test]
     fn as_many_are_due_as_the_plan_says() {
         let plan = Plan::new(vec![(0.0, 1_000.0), (10.0, 3_000.0)], 20.0);
-        assert_eq!(plan.due(5_000_000), 5_000);
-        assert_eq!(plan.due(11_000_000), 13_000);
-        assert_eq!(plan.due(60_000_000), 40_000);
         assert_eq!((plan.rate(9.9), plan.rate(10.0)), (1_000.0, 3_000.0));
         let mut due = 0.0;
         let mut count = 0_u64;
