@@ -1,3 +1,5 @@
 //! Flows: graphs of stages as documents, the plug-ins that are built in, and how a running flow becomes another.
 //!
 //! What it deliberately does not do: it deploys nothing itself, and knows no node, no REST and no files of components.
+
+pub mod document;
