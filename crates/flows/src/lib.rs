@@ -3,3 +3,9 @@
 //! What it deliberately does not do: it deploys nothing itself, and knows no node, no REST and no files of components.
 
 pub mod document;
+mod event;
+mod expression;
+pub mod plugins;
+
+pub use event::{Data, EVENT_DEPTH_MAX, Event, EventError, List, Record, Text};
+pub use expression::{EXPRESSION_BYTES_MAX, Expression, ExpressionError, Variables};

@@ -6,6 +6,8 @@ use kernel::descriptor::{Descriptor, PluginKind};
 use kernel::{Address, Name};
 use runtime::{BUCKETS, WORKERS_MAX};
 
+use serde_json::Value;
+
 use super::model::{Document, Limits, Stage};
 use super::parameters::Schemas;
 use super::place::Place;
@@ -20,6 +22,11 @@ pub trait Catalogue {
 
     /// The ids of plug-ins that could have been meant.
     fn ids(&self) -> Vec<String>;
+
+    /// What is wrong with parameters that fit the schema: the field, with dots where one lies within another, and why.
+    fn mistake(&self, _plugin: &PluginReference, _parameters: &Value) -> Option<(String, String)> {
+        None
+    }
 }
 
 /// What a catalogue knows of a plug-in.
@@ -38,6 +45,7 @@ pub enum Found {
 pub fn check(document: &Document, catalogue: &dyn Catalogue) -> Problems {
     let mut check = Check {
         document,
+        catalogue,
         descriptors: BTreeMap::new(),
         schemas: Schemas::default(),
         problems: Problems::default(),
@@ -46,7 +54,7 @@ pub fn check(document: &Document, catalogue: &dyn Catalogue) -> Problems {
         let message = "a flow has at least one stage: write [stages.NAME]";
         check.problems.error(&Path::default(), message);
     }
-    check.look_up(catalogue);
+    check.look_up();
     for (name, stage) in &document.stages {
         check.stage(name, stage);
     }
@@ -56,6 +64,7 @@ pub fn check(document: &Document, catalogue: &dyn Catalogue) -> Problems {
 
 struct Check<'a> {
     document: &'a Document,
+    catalogue: &'a dyn Catalogue,
     descriptors: BTreeMap<&'a str, Descriptor>,
     schemas: Schemas,
     problems: Problems,
@@ -63,7 +72,8 @@ struct Check<'a> {
 
 impl<'a> Check<'a> {
     /// Finds the plug-in of each stage.
-    fn look_up(&mut self, catalogue: &dyn Catalogue) {
+    fn look_up(&mut self) {
+        let catalogue = self.catalogue;
         let mut found: BTreeMap<&PluginReference, Found> = BTreeMap::new();
         let mut ids = None;
         for (name, stage) in &self.document.stages {
@@ -222,9 +232,29 @@ impl<'a> Check<'a> {
             self.provider(stage, path);
         }
         self.grants(descriptor, stage, path);
-        let path = path.to("parameters");
-        self.schemas
-            .check(descriptor, stage, &path, &mut self.problems);
+        self.parameters(descriptor, stage, &path.to("parameters"));
+    }
+
+    fn parameters(&mut self, descriptor: &Descriptor, stage: &Stage, path: &Path) {
+        // Whoever says nothing says that all is as usual.
+        let nothing = Value::Object(Default::default());
+        let parameters = match &stage.parameters {
+            Value::Null => &nothing,
+            parameters => parameters,
+        };
+        let plugin = &stage.plugin;
+        let problems = &mut self.problems;
+        let fits = self
+            .schemas
+            .check(descriptor, plugin, parameters, path, problems);
+        if let Some((field, reason)) = fits
+            .then(|| self.catalogue.mistake(plugin, parameters))
+            .flatten()
+        {
+            let parts = field.split('.').filter(|part| !part.is_empty());
+            let at = parts.fold(path.clone(), |path, part| path.to(part));
+            self.problems.error(&at, reason);
+        }
     }
 
     fn outputs(&mut self, descriptor: &Descriptor, stage: &Stage, path: &Path) {

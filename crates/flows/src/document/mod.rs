@@ -19,6 +19,7 @@
 //! assert_eq!(problems.iter().next().and_then(|problem| problem.line), Some(9));
 //! ```
 
+mod built_ins;
 mod check;
 mod difference;
 mod export;
@@ -39,6 +40,7 @@ mod spec;
 mod suggest;
 mod text;
 
+pub use built_ins::BuiltIns;
 pub use check::{Catalogue, Found, check};
 pub use difference::{Difference, Line, Sign, difference};
 pub use graph::{Cycle, Edge};
@@ -52,11 +54,11 @@ pub use read::Parsed;
 pub use router::RouterChoice;
 pub use schema::schema;
 
-/// How many bytes a document may have.
-pub const DOCUMENT_BYTES_MAX: usize = 8 << 20;
+/// How many bytes a document may have: together with notes about it, it has to fit into a document of the bus.
+pub const DOCUMENT_BYTES_MAX: usize = 960 << 10;
 /// How many stages a flow may have.
 pub const STAGES_MAX: usize = 10_000;
 /// How many edges a flow may have.
-pub const EDGES_MAX: usize = 100_000;
+pub const EDGES_MAX: usize = 50_000;
 /// How long the name of an output may be.
 pub const OUTPUT_NAME_BYTES_MAX: usize = 100;

@@ -6,7 +6,7 @@ use jsonschema::{PatternOptions, Validator};
 use kernel::descriptor::Descriptor;
 use serde_json::Value;
 
-use super::model::Stage;
+use super::plugin_reference::PluginReference;
 use super::problem::{Path, Problems};
 
 /// What a regular expression may take once it is compiled.
@@ -19,37 +19,40 @@ pub(super) struct Schemas {
 }
 
 impl Schemas {
-    /// Tells the first mistake. There may be so many that gathering them would take all memory.
+    /// Tells the first mistake, and whether there is none. There may be so many that gathering them would take all
+    /// memory.
     pub fn check(
         &mut self,
         descriptor: &Descriptor,
-        stage: &Stage,
+        plugin: &PluginReference,
+        parameters: &Value,
         path: &Path,
         problems: &mut Problems,
-    ) {
+    ) -> bool {
         let Some(schema) = &descriptor.parameters else {
-            return;
+            return true;
         };
-        let plugin = stage.plugin.to_string();
-        let ready = self.ready.entry(plugin).or_insert_with(|| compile(schema));
+        let ready = self
+            .ready
+            .entry(plugin.to_string())
+            .or_insert_with(|| compile(schema));
         let validator = match ready {
             Ok(validator) => validator,
             Err(reason) => {
-                let message = format_args!("the schema of {} is none: {reason}", stage.plugin);
-                return problems.error(path, message);
+                problems.error(
+                    path,
+                    format_args!("the schema of {plugin} is none: {reason}"),
+                );
+                return false;
             }
-        };
-        // Whoever says nothing says that all is as usual.
-        let nothing = Value::Object(Default::default());
-        let parameters = match &stage.parameters {
-            Value::Null => &nothing,
-            parameters => parameters,
         };
         if let Err(error) = validator.validate(parameters) {
             let at = below(path, error.instance_path().as_str());
             // Without the values that stand there: one may be a secret.
             problems.error(&at, error.masked());
+            return false;
         }
+        true
     }
 }
 

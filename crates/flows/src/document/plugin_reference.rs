@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 
 const REFERENCE_BYTES_MAX: usize = 2_048;
 const FILE_PREFIX: &str = "file:";
+const UPLOAD_PREFIX: &str = "sha256:";
 
 /// The plug-in of a stage.
 ///
 /// As text: the id of one that is built in, `ID` or `ID@VERSION` of one in a repository, `file:PATH` or a path that
-/// begins with `/`, `./` or `../`, or a URI of http or https.
+/// begins with `/`, `./` or `../`, a URI of http or https, or `sha256:DIGEST` of a component that was uploaded.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -28,6 +29,8 @@ pub enum PluginReference {
     File(String),
     /// A component to be had over HTTP.
     Uri(String),
+    /// A component that was uploaded, by its digest.
+    Upload(String),
 }
 
 /// Why a text names no plug-in.
@@ -48,6 +51,10 @@ impl PluginReference {
     fn parse(text: &str) -> Option<Self> {
         if text.len() > REFERENCE_BYTES_MAX || text.chars().any(char::is_control) {
             return None;
+        }
+        if let Some(digest) = text.strip_prefix(UPLOAD_PREFIX) {
+            let is_digest = digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_hexdigit());
+            return is_digest.then(|| Self::Upload(digest.to_owned()));
         }
         if let Some(path) = text.strip_prefix(FILE_PREFIX) {
             // file:///path is the same as file:/path.
@@ -87,6 +94,7 @@ impl fmt::Display for PluginReference {
             Self::Id(id) => id.fmt(f),
             Self::Version(id, version) => write!(f, "{id}@{version}"),
             Self::Uri(uri) => f.write_str(uri),
+            Self::Upload(digest) => write!(f, "{UPLOAD_PREFIX}{digest}"),
             Self::File(path)
                 if path.starts_with(['/', '.']) && Self::parse(path).as_ref() == Some(self) =>
             {
