@@ -129,6 +129,11 @@ pub trait Bus: Send + Sync {
         true
     }
 
+    /// How many messages of a queue wait or are not acknowledged, if the engine knows that without asking anybody.
+    fn depth(&self, _queue: &Name) -> Option<u64> {
+        None
+    }
+
     /// Makes the caller the owner of a bucket and gives it the new epoch. Commits of older
     /// epochs are refused from now on.
     async fn raise_epoch(&self, bucket: &Name, timeout: Duration) -> Result<u64, BusError>;

@@ -132,16 +132,9 @@ fn go_off(id: Id, alarm: Alarm) {
     let Some(stage) = alarm.stage.upgrade() else {
         return;
     };
-    let Some(cell) = stage.cell_of(&id.scope) else {
-        return;
-    };
     let kind = match id.what {
         What::Ask(ticket) => Kind::TimedOut(ticket),
         What::Timer(name) => Kind::Timer(name),
-    };
-    let bucket = match id.scope {
-        Scope::Bucket(bucket) => bucket,
-        _ => 0,
     };
     let incoming = Incoming {
         message: Message::new(alarm.body),
@@ -150,5 +143,15 @@ fn go_off(id: Id, alarm: Alarm) {
         reply_to: ReplyTo::Headers,
         tries: 0,
     };
-    cell.push(Envelope::local(incoming, bucket));
+    match id.scope {
+        Scope::Bucket(bucket) => {
+            let envelope = Envelope::local(incoming, bucket);
+            stage.push_to_bucket(bucket, std::iter::once(envelope));
+        }
+        scope => {
+            if let Some(cell) = stage.cell_of(&scope) {
+                cell.push(Envelope::local(incoming, 0));
+            }
+        }
+    }
 }

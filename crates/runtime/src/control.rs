@@ -6,6 +6,7 @@ use bytes::Bytes;
 use kernel::worker::Failure;
 use tokio::sync::oneshot;
 
+use crate::mailbox::Envelope;
 use crate::stage::Version;
 
 /// Tells whoever asked that it was done, or why it could not be.
@@ -26,16 +27,23 @@ pub(crate) enum Control {
     },
     /// Go over to this version from the committed state, whatever the instance has.
     Force { version: Arc<Version> },
-    /// Handle everything that waits, commit it, and give up all buckets.
-    Drain(Done<()>),
     /// Handle what waits of one bucket, commit it, and give it up.
     Leave { bucket: u32, done: Done<()> },
+    /// Settle what was begun of one bucket, and give what waits of it.
+    Give {
+        bucket: u32,
+        done: Done<Vec<Envelope>>,
+    },
     /// Begin anew from the committed state, or without any.
     Restart { reset: bool, done: Option<Done<()>> },
     /// Save the state and do without an instance until a message comes.
     Passivate,
     /// The pause after a failure is over.
     Resume,
+    /// The time has come for a provider to give more.
+    Provide,
+    /// See whether there is something to do.
+    Look,
     /// What was committed is in doubt: read it again.
     Reload,
     /// A commit of this bucket was refused: see to its messages.

@@ -34,6 +34,33 @@ pub enum ShareError {
     },
 }
 
+/// Why a stage has not the size, or a bucket not the worker, that it was given.
+#[derive(Debug, thiserror::Error)]
+pub enum ScaleError {
+    /// There is no such stage here.
+    #[error("the stage {stage} does not run on this node; `hivewire ps` lists what runs")]
+    Unknown {
+        /// The stage.
+        stage: StageAddress,
+    },
+    /// It cannot be.
+    #[error("the size was not changed: {reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// A bucket stays where it was.
+    #[error("bucket {bucket} stays with {worker}, which did not give it: {reason}")]
+    Move {
+        /// The bucket.
+        bucket: u32,
+        /// Who has it.
+        worker: WorkerAddress,
+        /// Why.
+        reason: String,
+    },
+}
+
 /// Why a stage was not deployed. What ran before goes on.
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {

@@ -43,6 +43,7 @@ mod alarm_clock;
 mod alarms;
 mod cell;
 mod control;
+mod cycles;
 mod deal;
 mod dry_run;
 mod error;
@@ -67,13 +68,16 @@ mod views;
 mod waiting;
 
 pub use deal::Deal;
-pub use error::{AskError, DeployError, SendError, ShareError, StopError};
+pub use error::{AskError, DeployError, ScaleError, SendError, ShareError, StopError};
 pub use key::{BUCKETS, JsonPointer, KeyRule, KeyRuleError, bucket_of};
 pub use logs::{LogReader, LogTap};
 pub use routed::RoutedLimits;
 pub use router::{ROUTERS, Router, RouterKind, RouterKindError, Workers};
 pub use runtime::{Deployed, Runtime, Sender, StopTarget};
-pub use scaling::{ScaleBy, ScaleRule, ScaleRuleError};
+pub use scaling::{
+    BucketMove, MovePauses, ScaleAchieved, ScaleBy, ScaleChange, ScaleDecision, ScaleNumbers,
+    ScaleReason, ScaleRule, ScaleRuleError, ScalingView,
+};
 pub use settings::Settings;
 pub use spec::{Delivery, HandOverRule, Intake, StageKind, StageSpec, WORKERS_MAX};
 pub use stage::Part;

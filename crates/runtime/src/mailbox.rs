@@ -191,6 +191,8 @@ pub(crate) struct Mailbox {
     messages: Envelopes,
     /// Almost always empty, so that an idle worker costs little.
     controls: Option<Box<Controls>>,
+    /// How many messages are before the mark, if there is one.
+    mark: Option<usize>,
     /// An activation runs or is on its way; it looks here again before it ends.
     pub active: bool,
     /// Messages wait although they could be handled: the worker is stopped or waits to restart.
@@ -204,6 +206,19 @@ impl Mailbox {
 
     pub fn push(&mut self, envelope: Envelope) {
         self.messages.push(envelope);
+    }
+
+    /// Moves up to `messages_max` messages of this process that belong to no bucket to the end.
+    pub fn push_plain(&mut self, messages: &mut VecDeque<Incoming>, messages_max: usize) {
+        let taken = messages_max.min(messages.len());
+        let Envelopes { incomings, origins } = &mut self.messages;
+        if !origins.is_empty() {
+            origins.resize_with(incomings.len() + taken, Origin::default);
+        }
+        match taken == messages.len() {
+            true => incomings.append(messages),
+            false => incomings.extend(messages.drain(..taken)),
+        }
     }
 
     pub fn push_control(&mut self, control: Control) {
@@ -222,6 +237,7 @@ impl Mailbox {
     /// Moves up to `messages_max` messages into `batch`, which is empty. All of them are as cheap as
     /// one: whoever sends meanwhile waits for this.
     pub fn take_batch(&mut self, messages_max: usize, batch: &mut Envelopes) {
+        let messages_max = self.pass_mark(messages_max);
         if self.messages.len() <= messages_max {
             std::mem::swap(&mut self.messages, batch);
             return;
@@ -241,6 +257,52 @@ impl Mailbox {
         }
     }
 
+    /// Puts a mark behind everything that waits.
+    pub fn set_mark(&mut self) {
+        self.mark = Some(self.messages.len());
+    }
+
+    /// Whether the mark was set and everything before it has been taken; then it is gone.
+    pub fn take_mark(&mut self) -> bool {
+        self.mark.take_if(|before| *before == 0).is_some()
+    }
+
+    /// How many of so many messages can be taken without passing the mark; they are then no longer before it.
+    fn pass_mark(&mut self, messages_max: usize) -> usize {
+        match &mut self.mark {
+            Some(before) if *before > 0 => {
+                let taken = messages_max.min(*before);
+                *before -= taken;
+                taken
+            }
+            _ => messages_max,
+        }
+    }
+
+    /// Takes out all messages of this bucket, in order, and tells how many of them were among the `first` ones.
+    pub fn take_bucket(&mut self, bucket: u32, first: usize) -> (Vec<Envelope>, usize) {
+        if !self.has_bucket(bucket) {
+            return (Vec::new(), 0);
+        }
+        let mut taken = Vec::new();
+        let (mut of_first, mut taken_before) = (0, 0);
+        let mut kept = Envelopes::default();
+        for (index, envelope) in iter::from_fn(|| self.messages.pop()).enumerate() {
+            if envelope.bucket == bucket {
+                of_first += usize::from(index < first);
+                taken_before += usize::from(self.mark.is_some_and(|before| index < before));
+                taken.push(envelope);
+            } else {
+                kept.push(envelope);
+            }
+        }
+        self.messages = kept;
+        if let Some(before) = &mut self.mark {
+            *before -= taken_before;
+        }
+        (taken, of_first)
+    }
+
     /// Gives back memory: what one rush needed should not be kept by a million idle workers.
     pub fn shrink(&mut self) {
         self.messages = Envelopes::default();
@@ -248,13 +310,18 @@ impl Mailbox {
 
     /// Puts messages back to the front, in their order.
     pub fn put_back(&mut self, batch: impl DoubleEndedIterator<Item = Envelope>) {
+        let before = self.messages.len();
         for envelope in batch.rev() {
             self.messages.push_front(envelope);
+        }
+        if let Some(mark) = &mut self.mark {
+            *mark += self.messages.len() - before;
         }
     }
 
     /// Takes everything out.
     pub fn drain(&mut self) -> Vec<Envelope> {
+        self.mark = None;
         iter::from_fn(|| self.messages.pop()).collect()
     }
 }
@@ -320,6 +387,43 @@ mod tests {
         let mut batch = Envelopes::default();
         mailbox.take_batch(usize::MAX, &mut batch);
         assert_eq!(pairs(&mut batch), [(8, 5), (9, 0), (0, 0), (1, 0)]);
+    }
+
+    #[test]
+    fn a_bucket_is_taken_out_in_order_and_the_others_stay() {
+        let mut mailbox = mailbox(&[0, 7, 3, 7, 0, 7]);
+        let (taken, of_first) = mailbox.take_bucket(7, 2);
+        let numbers = taken.iter().map(|e| e.incoming.message.body[0]);
+        assert_eq!(numbers.collect::<Vec<_>>(), [1, 3, 5]);
+        assert_eq!(of_first, 1);
+        let mut batch = Envelopes::default();
+        mailbox.take_batch(usize::MAX, &mut batch);
+        assert_eq!(pairs(&mut batch), [(0, 0), (2, 3), (4, 0)]);
+    }
+
+    #[test]
+    fn a_mark_is_reached_when_all_before_it_is_done_and_not_sooner() {
+        let mut mailbox = mailbox(&[0, 7, 0]);
+        mailbox.set_mark();
+        mailbox.push(Envelope::local(message(3), 0));
+        let mut batch = Envelopes::default();
+        mailbox.take_batch(2, &mut batch);
+        assert!(!mailbox.take_mark());
+        mailbox.put_back(
+            iter::from_fn(|| batch.pop())
+                .collect::<Vec<_>>()
+                .into_iter(),
+        );
+        assert_eq!(mailbox.take_bucket(7, 0).0.len(), 1);
+        mailbox.take_batch(usize::MAX, &mut batch);
+        assert_eq!(
+            pairs(&mut batch),
+            [(0, 0), (2, 0)],
+            "what is behind it stays"
+        );
+        assert!(mailbox.take_mark());
+        assert!(!mailbox.take_mark(), "it is gone");
+        assert_eq!(mailbox.len(), 1);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Where messages go: to the bus, or straight to a worker in this process.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bus::DEAD_LETTERS;
-use kernel::worker::{Answer, Incoming, ReplyTo, Value};
+use kernel::worker::{Answer, Incoming, ReplyTo};
 use kernel::{Address, Destination, Message, Name};
 
 use crate::cell::Cell;
@@ -28,11 +29,27 @@ pub(crate) enum LocalTarget {
     Answer(Arc<dyn Answer>),
 }
 
-/// A message that stays within this process.
-pub(crate) struct Local {
-    pub to: LocalTarget,
-    pub message: Message,
-    pub value: Option<Arc<dyn Value>>,
+/// Messages that stay within this process, as many as possible of them together.
+#[derive(Default)]
+pub(crate) struct Locals(Vec<Local>);
+
+/// How messages come to a stage, and so how long they wait for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By address: for the time that a send may take.
+    Sent,
+    /// Over an edge of the flow: as long as the stage works.
+    Edge,
+    /// Over an edge within a cycle of stages: not for room in mailboxes, because whoever could make it may wait
+    /// for them. Only the budget of the cycle limits them.
+    Inside,
+}
+
+/// Messages for one receiver.
+struct Local {
+    to: LocalTarget,
+    way: Way,
+    incomings: VecDeque<Incoming>,
 }
 
 impl Shared {
@@ -66,14 +83,6 @@ impl Shared {
         }
     }
 
-    /// Whether a message for this address stays within this process.
-    pub fn is_local(&self, to: &Address) -> bool {
-        match to {
-            Address::Stage(stage) => self.stage(stage).is_some_and(|stage| stage.is_memory()),
-            _ => false,
-        }
-    }
-
     /// Puts a message that never was on the bus among the dead letters.
     pub async fn bury(&self, queue: &Name, message: Message, reason: &str, tries: u32) {
         let now = self.clock.now();
@@ -101,35 +110,77 @@ impl Shared {
     }
 }
 
-impl Local {
-    /// Hands the message over, waiting for room as long as a send may wait.
-    pub async fn deliver(self, shared: &Shared) {
-        let mut incoming = Incoming {
-            value: self.value,
-            ..Incoming::new(self.message)
+impl Locals {
+    /// Adds a message for whoever in this process.
+    pub fn push(&mut self, to: LocalTarget, incoming: Incoming) {
+        match to {
+            LocalTarget::Stage(stage) => self.batch(&stage, Way::Sent).push_back(incoming),
+            to => self.0.push(Local {
+                to,
+                way: Way::Sent,
+                incomings: VecDeque::from([incoming]),
+            }),
+        }
+    }
+
+    /// The messages for this stage that come the same way, to which others can be added. None of them is overtaken by
+    /// those that come another way or go to one of its workers by name.
+    pub fn batch(&mut self, stage: &Arc<Stage>, way: Way) -> &mut VecDeque<Incoming> {
+        let related = |local: &Local| match &local.to {
+            LocalTarget::Stage(known) => Arc::ptr_eq(known, stage),
+            LocalTarget::Cell(cell) => Arc::ptr_eq(&cell.stage, stage),
+            LocalTarget::Answer(_) => false,
         };
-        let refused = match self.to {
+        let last = self.0.iter().rposition(related);
+        let fits = |at: &usize| {
+            let local = &self.0[*at];
+            local.way == way && matches!(local.to, LocalTarget::Stage(_))
+        };
+        let at = last.filter(fits).unwrap_or_else(|| {
+            self.0.push(Local {
+                to: LocalTarget::Stage(stage.clone()),
+                way,
+                incomings: VecDeque::new(),
+            });
+            self.0.len() - 1
+        });
+        &mut self.0[at].incomings
+    }
+
+    /// Hands all of them over, waiting for room.
+    pub async fn deliver(self, shared: &Shared) {
+        for local in self.0 {
+            local.deliver(shared).await;
+        }
+    }
+}
+
+impl Local {
+    async fn deliver(mut self, shared: &Shared) {
+        let (queue, refused) = match self.to {
             LocalTarget::Answer(answer) => {
-                incoming.encode_value();
-                answer.answer(incoming.message);
+                for mut incoming in self.incomings {
+                    incoming.encode_value();
+                    answer.answer(incoming.message);
+                }
                 return;
             }
             LocalTarget::Stage(stage) => {
-                let refused = stage.dispatch(incoming).await.err();
-                refused.map(|refused| (stage.address.queue(), refused))
+                let refused = stage.dispatch_batch(&mut self.incomings, self.way).await;
+                (stage.address.queue(), refused)
             }
             LocalTarget::Cell(cell) => {
-                let refused = cell.stage.dispatch_to(&cell, incoming).await.err();
-                refused.map(|refused| (cell.address().queue(), refused))
+                let mut refused = Vec::new();
+                for incoming in self.incomings {
+                    refused.extend(cell.stage.dispatch_to(&cell, incoming).await.err());
+                }
+                (cell.address().queue(), refused)
             }
         };
-        if let Some((
-            queue,
-            NoRoom {
-                mut incoming,
-                reason,
-            },
-        )) = refused
+        for NoRoom {
+            mut incoming,
+            reason,
+        } in refused
         {
             incoming.encode_value();
             shared

@@ -13,9 +13,10 @@ use kernel::{Address, Clock, Message, Name, StageAddress, WorkerAddress};
 
 pub(crate) use self::shared::Shared;
 use crate::control::Control;
-use crate::error::{AskError, DeployError, SendError, ShareError, StopError};
+use crate::error::{AskError, DeployError, ScaleError, SendError, ShareError, StopError};
 use crate::logs::{LogReader, LogTap};
 use crate::router::Router;
+use crate::scaling::ScaleDecision;
 use crate::settings::Settings;
 use crate::spec::{Delivery, StageSpec};
 use crate::stage::{NoRoom, Part, Plan, Stage};
@@ -152,7 +153,9 @@ impl Runtime {
         };
         match running {
             Some(stage) if is_same(&stage) => {
-                stage.replace(plan.number, plan.spec, plan.code).await
+                let replaced = stage.replace(plan.number, plan.spec, plan.code).await;
+                self.shared.rewired();
+                replaced
             }
             Some(stage) => self.rebuild(&stage, plan).await,
             None => {
@@ -226,6 +229,35 @@ impl Runtime {
         stage.map_or_else(Vec::new, |stage| stage.parts_of(worker))
     }
 
+    /// Lets a stage have so many workers, without stopping it.
+    pub async fn scale(&self, stage: &StageAddress, workers: u32) -> Result<(), ScaleError> {
+        let found = self.shared.stage(stage);
+        let unknown = || ScaleError::Unknown {
+            stage: stage.clone(),
+        };
+        found.ok_or_else(unknown)?.scale(workers).await
+    }
+
+    /// Gives a bucket of a keyed stage to another worker, without stopping either.
+    pub async fn move_bucket(
+        &self,
+        stage: &StageAddress,
+        bucket: u32,
+        worker: u32,
+    ) -> Result<(), ScaleError> {
+        let found = self.shared.stage(stage);
+        let unknown = || ScaleError::Unknown {
+            stage: stage.clone(),
+        };
+        let stage = found.ok_or_else(unknown)?;
+        stage.move_bucket(bucket, worker).await
+    }
+
+    /// What a stage decided about its size, the oldest first. None if there is no such stage.
+    pub fn decisions(&self, stage: &StageAddress) -> Option<Vec<ScaleDecision>> {
+        Some(self.shared.stage(stage)?.decisions())
+    }
+
     /// Pulls no more messages for any stage. What was pulled before is worked off; all else waits
     /// in its queue.
     pub async fn pause(&self) {
@@ -269,6 +301,12 @@ impl Runtime {
         found.ok_or_else(|| ShareError::Unknown {
             stage: stage.clone(),
         })
+    }
+
+    /// The stage itself, for tests that look inside.
+    #[cfg(test)]
+    pub(crate) fn stage_itself(&self, stage: &StageAddress) -> Option<Arc<Stage>> {
+        self.shared.stage(stage)
     }
 
     /// Waits until another node has taken a part that this one had.
@@ -492,6 +530,8 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        // Providers would go on for ever.
+        self.shared.begin_stopping();
         for task in &self.housekeeping {
             task.abort();
         }

@@ -150,6 +150,9 @@ pub enum Delivery {
 pub struct Intake {
     /// How many messages one worker may have waiting or in hand.
     pub mailbox_messages_max: u32,
+    /// In a cycle of stages, how many messages from within the cycle may wait for one worker. Messages from
+    /// outside wait for room in its mailbox, those from within do not, or all could wait for each other.
+    pub spill_messages_max: u32,
     /// How many messages one turn batch may hold.
     pub batch_messages_max: u32,
     /// How long a batch should take at most; slower workers get fewer messages at a time.
@@ -162,6 +165,7 @@ impl Default for Intake {
     fn default() -> Self {
         Self {
             mailbox_messages_max: 1_024,
+            spill_messages_max: 100_000,
             batch_messages_max: 256,
             batch_ms: 10,
             passivate_after_ms: 60_000,

@@ -5,6 +5,7 @@ use kernel::{StageAddress, WorkerAddress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::scaling::{MovePauses, ScalingView};
 use crate::spec::StageSpec;
 
 /// A flow and its stages.
@@ -47,6 +48,12 @@ pub struct StageView {
     pub workers_count: u32,
     /// The first of its workers; [`crate::Runtime::workers`] gives all.
     pub workers: Vec<WorkerView>,
+    /// How long its buckets paused while they moved.
+    #[serde(default)]
+    pub moves: MovePauses,
+    /// How it finds its number of workers by itself, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<ScalingView>,
 }
 
 /// How busy a stage is, and how it is doing.
@@ -64,6 +71,10 @@ pub struct StageLoad {
     pub turns_per_second: f64,
     /// Messages that wait in this process for a worker.
     pub waiting: u64,
+    /// How many workers it has.
+    pub workers_count: u32,
+    /// How it finds its number of workers by itself, if it does.
+    pub scaling: Option<ScalingView>,
 }
 
 /// One worker.

@@ -15,6 +15,8 @@ mod idle;
 mod interrupted;
 #[path = "suite/keyed.rs"]
 mod keyed;
+#[path = "suite/providing.rs"]
+mod providing;
 #[path = "suite/routed.rs"]
 mod routed;
 #[path = "suite/shared.rs"]

@@ -220,6 +220,12 @@ impl Bus for EmbeddedBus {
         false
     }
 
+    fn depth(&self, queue: &Name) -> Option<u64> {
+        let found = self.broker.find_queue(queue.as_str());
+        let stats = found.map(|queue| queue.stats()).unwrap_or_default();
+        Some((stats.waiting + stats.unacknowledged) as u64)
+    }
+
     async fn raise_epoch(&self, bucket: &Name, timeout: Duration) -> Result<u64, BusError> {
         let deadline = Deadline::after(timeout);
         let raised = loop {

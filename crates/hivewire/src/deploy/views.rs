@@ -124,6 +124,8 @@ impl StageShown {
             waiting: 0,
             workers_count: 0,
             workers: Vec::new(),
+            moves: runtime::MovePauses::default(),
+            scaling: None,
         };
         Some(Self {
             stage,

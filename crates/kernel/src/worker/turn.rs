@@ -238,6 +238,12 @@ impl Turn {
         std::mem::take(&mut *self.effects)
     }
 
+    /// Gives back the memory of effects that were taken from this turn and dealt with.
+    pub fn give_memory(&mut self, mut effects: Effects) {
+        effects.clear();
+        *self.effects = effects;
+    }
+
     /// The answers to those who wait in this process, if nothing else happened; the turn is as new
     /// once they are taken.
     pub fn take_answers(&mut self) -> Option<impl Iterator<Item = (ReplyTo, Message)>> {

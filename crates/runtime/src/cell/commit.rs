@@ -10,13 +10,13 @@ use kernel::worker::{
     Ask, ChildChange, Effects, Failure, FailureKind, Incoming, Kind, Outgoing, ReplyTo, Target,
     TimerChange, Turn, Value,
 };
-use kernel::{Destination, Headers, Message, Timestamp};
+use kernel::{Address, Destination, Headers, Message, Timestamp};
 
 use super::Cell;
 use super::run::{ASK_PREFIX, Run};
 use crate::alarm_clock::What;
 use crate::mailbox::{Pulled, Source};
-use crate::outgoing::{Local, LocalTarget, Route, answer_of};
+use crate::outgoing::{LocalTarget, Locals, Route, Way, answer_of};
 use crate::scope::{Scope, keys};
 use crate::stage::Stage;
 use crate::turn_threads;
@@ -29,10 +29,21 @@ const RETRY_AFTER: Duration = Duration::from_millis(50);
 pub(super) struct Plan {
     pub writes: Vec<StateWrite>,
     pub sends: Vec<(Destination, Message)>,
-    pub local: Vec<Local>,
+    pub local: Locals,
     alarms: Vec<AlarmChange>,
     children: Vec<ChildChange>,
     ends: bool,
+}
+
+/// Where an output leads.
+type Edges = Vec<Edge>;
+
+/// One of the places that an output leads to.
+enum Edge {
+    /// Straight to workers of this process.
+    Local { to: Arc<Stage>, way: Way },
+    /// Elsewhere.
+    Other(Address),
 }
 
 struct AlarmChange {
@@ -52,9 +63,10 @@ impl Run {
         if self.answer_at_once(scope) {
             return Ok(());
         }
-        let effects = self.turn(scope).take_effects();
+        let mut effects = self.turn(scope).take_effects();
+        let plan = self.plan(scope, &mut effects)?;
+        self.turn(scope).give_memory(effects);
         // What quick turns do not need would make every activation larger.
-        let plan = self.plan(scope, effects)?;
         Box::pin(self.carry_out(scope, plan)).await
     }
 
@@ -82,14 +94,18 @@ impl Run {
     }
 
     /// Commits effects that belong to no message, such as those of `init`.
-    pub async fn commit_effects(&mut self, scope: &Scope, effects: Effects) -> Result<(), Failure> {
+    pub async fn commit_effects(
+        &mut self,
+        scope: &Scope,
+        mut effects: Effects,
+    ) -> Result<(), Failure> {
         if effects.is_empty() {
             return Ok(());
         }
         // The messages at hand are not part of it.
         let incomings = std::mem::take(&mut self.desk.incomings);
         let sources = std::mem::take(&mut self.desk.sources);
-        let outcome = match self.plan(scope, effects) {
+        let outcome = match self.plan(scope, &mut effects) {
             Ok(plan) => Box::pin(self.carry_out(scope, plan)).await,
             Err(failure) => Err(failure),
         };
@@ -105,7 +121,7 @@ impl Run {
             && self.desk.incomings.iter().all(|i| i.kind == Kind::Message)
     }
 
-    pub fn plan(&self, scope: &Scope, mut effects: Effects) -> Result<Plan, Failure> {
+    pub fn plan(&self, scope: &Scope, effects: &mut Effects) -> Result<Plan, Failure> {
         let mut plan = Plan {
             ends: effects.ends,
             ..Plan::default()
@@ -119,16 +135,14 @@ impl Run {
         for ask in std::mem::take(&mut effects.asks) {
             self.plan_ask(scope, ask, &mut plan)?;
         }
-        for outgoing in std::mem::take(&mut effects.sends) {
-            self.plan_send(outgoing, &effects, &mut plan);
-        }
-        for change in effects.timers {
+        self.plan_sends(effects, &mut plan);
+        for change in effects.timers.drain(..) {
             self.plan_timer(change, &mut plan);
         }
         for change in &effects.children {
             plan_child(change, &mut plan);
         }
-        plan.children = effects.children;
+        plan.children = std::mem::take(&mut effects.children);
         Ok(plan)
     }
 
@@ -177,52 +191,99 @@ impl Run {
         Ok(())
     }
 
-    fn plan_send(&self, outgoing: Outgoing, effects: &Effects, plan: &mut Plan) {
-        let (message, value) = (outgoing.message, outgoing.value);
-        match outgoing.to {
-            Target::Address(address) => self.plan_message(&address, message, value, plan),
-            Target::Waiting(reply_to) => {
-                if let Some(answer) = answer_of(&reply_to) {
-                    plan.local.push(Local {
-                        to: LocalTarget::Answer(answer),
-                        message,
-                        value,
-                    });
+    /// Messages sent, emitted and replied. Where outputs lead is found out once for all of them.
+    fn plan_sends(&self, effects: &mut Effects, plan: &mut Plan) {
+        let mut sends = std::mem::take(&mut effects.sends);
+        let edges: Vec<Edges> = effects
+            .output_names()
+            .map(|name| self.edges(name))
+            .collect();
+        for outgoing in sends.drain(..) {
+            let Outgoing { to, message, value } = outgoing;
+            match to {
+                Target::Address(address) => self.plan_message(&address, message, value, plan),
+                Target::Waiting(reply_to) => {
+                    if let Some(answer) = answer_of(&reply_to) {
+                        let to = LocalTarget::Answer(answer);
+                        plan.local.push(to, incoming(message, value));
+                    }
                 }
-            }
-            Target::Output(output) => {
-                let outputs = &self.version().spec.outputs;
-                let Some(addresses) = outputs
-                    .get(effects.output_name(output))
-                    .filter(|list| !list.is_empty())
-                else {
-                    let counters = &self.cell.stage.counters;
-                    counters.unconnected.fetch_add(1, Ordering::Relaxed);
-                    return;
-                };
-                for address in addresses {
-                    self.plan_message(address, message.clone(), value.clone(), plan);
+                Target::Output(output) => {
+                    self.plan_emit(&edges[output as usize], message, value, plan);
                 }
             }
         }
+        // Its memory serves the next turn.
+        effects.sends = sends;
     }
 
-    fn plan_message(
+    /// Where an output leads.
+    fn edges(&self, output: &str) -> Edges {
+        let addresses = self.version().spec.outputs.get(output);
+        let stage = &self.cell.stage;
+        let edge = |address: &Address| match address {
+            Address::Stage(to) => match stage.runtime.stage(to) {
+                Some(to) if to.is_memory() => Edge::Local {
+                    way: match stage.is_in_cycle_with(&to) {
+                        true => Way::Inside,
+                        false => Way::Edge,
+                    },
+                    to,
+                },
+                _ => Edge::Other(address.clone()),
+            },
+            _ => Edge::Other(address.clone()),
+        };
+        addresses.into_iter().flatten().map(edge).collect()
+    }
+
+    fn plan_emit(
         &self,
-        to: &kernel::Address,
-        mut message: Message,
+        edges: &Edges,
+        message: Message,
         value: Option<Arc<dyn Value>>,
         plan: &mut Plan,
     ) {
-        let runtime = &self.cell.stage.runtime;
-        if let Some(value) = &value
-            && !runtime.is_local(to)
-        {
-            message.body = value.encode();
+        let Some((last, others)) = edges.split_last() else {
+            let counters = &self.cell.stage.counters;
+            counters.unconnected.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        for edge in others {
+            self.plan_edge(edge, message.clone(), value.clone(), plan);
         }
-        match runtime.route(to, &message) {
-            Route::Bus(destination) => plan.sends.push((destination, message)),
-            Route::Local(to) => plan.local.push(Local { to, message, value }),
+        self.plan_edge(last, message, value, plan);
+    }
+
+    fn plan_edge(
+        &self,
+        edge: &Edge,
+        message: Message,
+        value: Option<Arc<dyn Value>>,
+        plan: &mut Plan,
+    ) {
+        match edge {
+            Edge::Local { to, way } => plan
+                .local
+                .batch(to, *way)
+                .push_back(incoming(message, value)),
+            Edge::Other(address) => self.plan_message(address, message, value, plan),
+        }
+    }
+
+    /// A message for an address. What may leave the process holds a body.
+    fn plan_message(
+        &self,
+        to: &Address,
+        message: Message,
+        value: Option<Arc<dyn Value>>,
+        plan: &mut Plan,
+    ) {
+        let mut incoming = incoming(message, value);
+        incoming.encode_value();
+        match self.cell.stage.runtime.route(to, &incoming.message) {
+            Route::Bus(destination) => plan.sends.push((destination, incoming.message)),
+            Route::Local(to) => plan.local.push(to, incoming),
             Route::Gone => {
                 let counters = &self.cell.stage.counters;
                 counters.late_replies.fetch_add(1, Ordering::Relaxed);
@@ -348,7 +409,7 @@ impl Run {
     }
 
     /// Lets go what stays in this process, as soon as the commit is permanent and in order.
-    async fn release(&mut self, submitted: Submitted, local: Vec<Local>) {
+    async fn release(&mut self, submitted: Submitted, local: Locals) {
         let earlier = self
             .body
             .extras
@@ -356,9 +417,7 @@ impl Run {
             .and_then(|e| e.completions.clone());
         let nothing_before = earlier.as_ref().is_none_or(|c| c.is_empty());
         if let (Submitted::Done(_), true) = (&submitted, nothing_before) {
-            for send in local {
-                send.deliver(&self.cell.stage.runtime).await;
-            }
+            self.deliver(local).await;
             return;
         }
         let completions = self
@@ -368,6 +427,19 @@ impl Run {
             .get_or_insert_default()
             .clone();
         completions.push(&self.cell, submitted, local).await;
+    }
+
+    /// Hands over what stays in this process. If the stage finds its size by itself, the time that this waits is
+    /// not counted as work.
+    async fn deliver(&mut self, local: Locals) {
+        let stage = self.cell.stage.clone();
+        let mut delivered = std::pin::pin!(local.deliver(&stage.runtime));
+        let at_once = futures_lite::future::poll_once(&mut delivered).await;
+        if at_once.is_none() {
+            let began = Instant::now();
+            delivered.await;
+            self.desk.blocked += began.elapsed();
+        }
     }
 
     /// Waits until everything committed is permanent.
@@ -431,6 +503,13 @@ fn plan_child(change: &ChildChange, plan: &mut Plan) {
         ChildChange::Spawn { name, args } => write(keys::child(name), Some(args.clone())),
         ChildChange::Stop { name } => write(keys::child(name), None),
     });
+}
+
+fn incoming(message: Message, value: Option<Arc<dyn Value>>) -> Incoming {
+    Incoming {
+        value,
+        ..Incoming::new(message)
+    }
 }
 
 fn write(key: Bytes, value: Option<Bytes>) -> StateWrite {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::Cell;
 use crate::control::Control;
-use crate::outgoing::Local;
+use crate::outgoing::Locals;
 
 /// How many commits of one worker may be on their way.
 const COMMITS_MAX: usize = 32;
@@ -23,7 +23,7 @@ pub(crate) struct Completions {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<(Submitted, Vec<Local>)>,
+    waiting: VecDeque<(Submitted, Locals)>,
     /// A task waits for the first of them.
     running: bool,
 }
@@ -34,7 +34,7 @@ impl Completions {
     }
 
     /// Adds a commit; waits if there are too many already.
-    pub async fn push(self: &Arc<Self>, cell: &Arc<Cell>, submitted: Submitted, local: Vec<Local>) {
+    pub async fn push(self: &Arc<Self>, cell: &Arc<Cell>, submitted: Submitted, local: Locals) {
         self.wait_until(|queue| queue.waiting.len() < COMMITS_MAX)
             .await;
         let mut queue = self.queue.lock();
@@ -67,9 +67,7 @@ impl Completions {
             self.changed.notify(usize::MAX);
             match submitted.permanent().await {
                 Ok(_) => {
-                    for send in local {
-                        send.deliver(&cell.stage.runtime).await;
-                    }
+                    local.deliver(&cell.stage.runtime).await;
                 }
                 Err(error) => {
                     tracing::error!(worker = %cell.address(), %error, "a commit did not become permanent; its worker begins anew from what did");
@@ -80,7 +78,7 @@ impl Completions {
         self.changed.notify(usize::MAX);
     }
 
-    fn next(&self) -> Option<(Submitted, Vec<Local>)> {
+    fn next(&self) -> Option<(Submitted, Locals)> {
         let mut queue = self.queue.lock();
         let next = queue.waiting.pop_front();
         queue.running = next.is_some();

@@ -8,8 +8,10 @@ use bus::{Commit, StateWrite};
 use bytes::Bytes;
 use kernel::worker::{Failure, FailureKind};
 
+use super::provide::Providing;
 use super::run::{Probation, Run};
 use crate::control::{Control, Done};
+use crate::mailbox::Envelope;
 use crate::scope::Scope;
 use crate::stage::Version;
 use crate::store::host_failure;
@@ -46,8 +48,8 @@ impl Run {
                 }
                 self.set_version(version);
             }
-            Control::Drain(done) => self.drain(done).await,
             Control::Leave { bucket, done } => self.leave(bucket, done).await,
+            Control::Give { bucket, done } => self.give(bucket, done).await,
             Control::Restart { reset, done } => {
                 let restarted = self.restart(reset).await;
                 if let Some(done) = done {
@@ -56,6 +58,8 @@ impl Run {
             }
             Control::Passivate => self.passivate().await,
             Control::Resume => self.go_on(),
+            Control::Provide => self.body.providing = Providing::Ready,
+            Control::Look => {}
             Control::Reload => {
                 self.body.instance = None;
                 if let Some(extras) = &mut self.body.extras {
@@ -76,24 +80,6 @@ impl Run {
         }
     }
 
-    /// Answers once nothing waits any more; until then it asks itself again after each batch.
-    async fn drain(&mut self, done: Done<()>) {
-        let is_empty = {
-            let mailbox = self.cell.mailbox.lock();
-            mailbox.len() == 0 || mailbox.held
-        };
-        if !is_empty {
-            // Messages come before this one the next time.
-            self.desk.draining.push(done);
-            return;
-        }
-        self.flush().await;
-        if let Some(extras) = &mut self.body.extras {
-            extras.epochs.clear();
-        }
-        let _ = done.send(Ok(()));
-    }
-
     /// Answers once nothing of the bucket waits any more.
     async fn leave(&mut self, bucket: u32, done: Done<()>) {
         self.settle(bucket).await;
@@ -110,6 +96,30 @@ impl Run {
             extras.epochs.remove(&Scope::Bucket(bucket));
         }
         let _ = done.send(Ok(()));
+    }
+
+    /// Gives a bucket away: what was begun of it is committed, its outputs have left, and nothing of it stays.
+    async fn give(&mut self, bucket: u32, done: Done<Vec<Envelope>>) {
+        self.settle(bucket).await;
+        self.flush().await;
+        let mut singles = 0;
+        if let Some(extras) = &mut self.body.extras {
+            extras.epochs.remove(&Scope::Bucket(bucket));
+            singles = extras.singles;
+        }
+        let mut mailbox = self.cell.mailbox.lock();
+        let (given, of_first) = mailbox.take_bucket(bucket, singles);
+        self.cell.note_waiting(&mailbox);
+        drop(mailbox);
+        if of_first > 0 {
+            self.body.extras().singles -= of_first;
+        }
+        if let Err(Ok(given)) = done.send(Ok(given)) {
+            // Whoever wanted it has given up.
+            let mut mailbox = self.cell.mailbox.lock();
+            mailbox.put_back(given.into_iter());
+            self.cell.note_waiting(&mailbox);
+        }
     }
 
     async fn start(&mut self) -> Result<(), Failure> {
@@ -130,6 +140,7 @@ impl Run {
             let snapshot = self.snapshot().await?;
             let instance = self.make_instance(&version, snapshot.clone()).await?;
             let parked = self.body.instance.replace(instance);
+            self.begin_providing_of(&version);
             let old = self.version().clone();
             let turns_left = version.spec.hand_over.probation_turns;
             self.body.extras().probation = (on_probation && turns_left > 0).then(|| Probation {
@@ -280,6 +291,12 @@ impl Run {
 fn needs_quiet(control: &Control) -> bool {
     !matches!(
         control,
-        Control::Leave { .. } | Control::Resume | Control::Reload | Control::Settle { .. }
+        Control::Leave { .. }
+            | Control::Give { .. }
+            | Control::Resume
+            | Control::Provide
+            | Control::Look
+            | Control::Reload
+            | Control::Settle { .. }
     )
 }

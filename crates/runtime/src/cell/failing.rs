@@ -144,11 +144,16 @@ impl Run {
     ) {
         let stage = self.cell.stage.clone();
         self.body.instance = None;
-        self.cell.restarts.fetch_add(1, Ordering::Relaxed);
-        stage.counters.restarts.fetch_add(1, Ordering::Relaxed);
+        self.count_restart();
         self.settle_failed(scope, failure).await;
         stage.restart_affected(&self.cell, workers);
         self.pause(after);
+    }
+
+    pub fn count_restart(&self) {
+        let counters = &self.cell.stage.counters;
+        self.cell.restarts.fetch_add(1, Ordering::Relaxed);
+        counters.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The message comes again, or goes to the dead letters if it had its tries.

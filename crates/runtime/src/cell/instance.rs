@@ -20,6 +20,7 @@ impl Run {
         let version = self.version().clone();
         let snapshot = self.saved().await?;
         self.body.instance = Some(self.make_instance(&version, snapshot).await?);
+        self.begin_providing();
         Ok(())
     }
 

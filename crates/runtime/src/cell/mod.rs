@@ -3,17 +3,22 @@
 //! An idle worker is nothing but a [`Cell`]. When a message comes an *activation* is started on
 //! the turn threads; it handles what waits, batch by batch, and ends when nothing is left.
 
+#![expect(clippy::result_large_err, reason = "what is refused is given back")]
+
 mod commit;
 mod completions;
 mod control;
 mod failing;
 mod host;
 mod instance;
+mod provide;
 mod run;
 mod underway;
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use kernel::worker::Incoming;
 use kernel::{Name, WorkerAddress};
@@ -22,6 +27,7 @@ use parking_lot::Mutex;
 use self::run::Body;
 use crate::control::Control;
 use crate::mailbox::{Envelope, Mailbox};
+use crate::scaling::{Gauge, WorkerSample};
 use crate::scope::Scope;
 use crate::stage::{Stage, Version};
 use crate::turn_threads::TurnThreads;
@@ -51,6 +57,8 @@ pub(crate) struct Cell {
     /// Seconds since the start of the process when it last had a message.
     last_active_s: AtomicU32,
     state: AtomicU8,
+    /// What is measured, if the stage finds its size by itself.
+    gauge: OnceLock<Box<Gauge>>,
 }
 
 /// A worker that is active with nothing but this message, and has to be run.
@@ -103,6 +111,7 @@ impl Cell {
             restarts: AtomicU32::new(0),
             last_active_s: AtomicU32::new(0),
             state: AtomicU8::new(WorkerState::Passive as u8),
+            gauge: OnceLock::new(),
         })
     }
 
@@ -177,6 +186,44 @@ impl Cell {
             self.activate();
         }
         Ok(())
+    }
+
+    /// Moves messages from within this process into the mailbox until `messages_max` wait there.
+    pub fn try_push_all(self: &Arc<Self>, messages: &mut VecDeque<Incoming>, messages_max: u32) {
+        self.push_some(messages_max, |mailbox, free| {
+            mailbox.push_plain(messages, free);
+        });
+    }
+
+    /// As [`Cell::try_push_all`], with messages and their buckets.
+    pub fn try_push_sorted(
+        self: &Arc<Self>,
+        messages: &mut Vec<(Incoming, u32)>,
+        messages_max: u32,
+    ) {
+        self.push_some(messages_max, |mailbox, free| {
+            let taken = free.min(messages.len());
+            for (incoming, bucket) in messages.drain(..taken) {
+                mailbox.push(Envelope::local(incoming, bucket));
+            }
+        });
+    }
+
+    /// Lets as many messages be pushed as there is room for.
+    fn push_some(self: &Arc<Self>, messages_max: u32, push: impl FnOnce(&mut Mailbox, usize)) {
+        let mut mailbox = self.mailbox.lock();
+        let free = (messages_max as usize).saturating_sub(mailbox.len());
+        if free == 0 {
+            return;
+        }
+        push(&mut mailbox, free);
+        self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
+        let starts = !mailbox.active && !mailbox.held;
+        mailbox.active |= starts;
+        drop(mailbox);
+        if starts {
+            self.activate();
+        }
     }
 
     /// Hands a message from within this process to the worker for somebody who waits for its answer. If the worker is known
@@ -293,6 +340,30 @@ impl Cell {
         let mut mailbox = self.mailbox.lock();
         self.waiting.store(0, Ordering::Relaxed);
         mailbox.drain()
+    }
+
+    /// What happened here since the last look.
+    pub fn sample(&self, now: Instant) -> WorkerSample {
+        let gauge = self.gauge.get_or_init(Box::default);
+        gauge.sample(self.turns(), now)
+    }
+
+    /// Sends a probe to the worker, behind what waits. One that has nothing to do is not woken for it.
+    pub fn probe(&self, now: Instant) {
+        let gauge = self.gauge.get_or_init(Box::default);
+        let mut mailbox = self.mailbox.lock();
+        if !gauge.begin_probe(now) {
+            return;
+        }
+        match mailbox.active || mailbox.len() > 0 {
+            true => mailbox.set_mark(),
+            false => gauge.answer_probe(now),
+        }
+    }
+
+    /// Lets others know how much waits, after the mailbox was changed.
+    fn note_waiting(&self, mailbox: &Mailbox) {
+        self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
     }
 
     /// The child of that name.

@@ -11,6 +11,7 @@ use kernel::Message;
 use kernel::worker::{Effects, Failure, Incoming, Kind, Ticket, Turn, Worker};
 
 use super::completions::Completions;
+use super::provide::Providing;
 use super::underway::Underway;
 use super::{Cell, host};
 use crate::alarm_clock::What;
@@ -28,6 +29,7 @@ const SLICE: Duration = Duration::from_millis(2);
 pub(super) struct Body {
     pub instance: Option<Box<dyn Worker>>,
     pub version: Option<Arc<Version>>,
+    pub providing: Providing,
     /// What few workers need, so that an idle one costs little.
     pub extras: Option<Box<Extras>>,
 }
@@ -94,14 +96,14 @@ pub(super) struct Desk {
     pub incomings: VecDeque<Incoming>,
     /// Where they came from; less than there are messages if the others came from this process.
     pub sources: Vec<Option<Source>>,
-    /// Those who wait until nothing is left in the mailbox.
-    pub draining: Vec<Done<()>>,
     /// Those who wait until nothing of a bucket is left in the mailbox.
     pub leaving: Vec<(u32, Done<()>)>,
     /// Messages that are done with without being handled: replies that came too late.
     pub discarded: Vec<Source>,
     /// How long commits of the batch have waited for the bus.
     pub waited: Duration,
+    /// How long the batch has waited for room at those it sends to, if that is measured.
+    pub blocked: Duration,
 }
 
 /// Longer lists are not kept.
@@ -121,7 +123,6 @@ impl Desk {
         // Almost always they are empty already.
         self.incomings.clear();
         self.sources.clear();
-        self.draining.clear();
         self.leaving.clear();
         self.discarded.clear();
         let longest = self.batch.capacity().max(self.incomings.capacity());
@@ -135,6 +136,7 @@ impl Desk {
 enum Next {
     Control(Control),
     Batch,
+    Provide,
     Nothing,
 }
 
@@ -169,6 +171,10 @@ pub(super) fn activation(
                     run.cell.set_state(WorkerState::Busy);
                     now = run.batch(now).await;
                 }
+                Next::Provide => {
+                    Box::pin(run.provide()).await;
+                    now = Instant::now();
+                }
                 Next::Nothing => break,
             }
             if is_guest && run.cell.waiting() > 0 {
@@ -198,6 +204,11 @@ impl Run {
         if let Some(control) = mailbox.take_control() {
             return Next::Control(control);
         }
+        if mailbox.take_mark()
+            && let Some(gauge) = cell.gauge.get()
+        {
+            gauge.answer_probe(now);
+        }
         let is_left = |(bucket, _): &(u32, Done<()>)| mailbox.held || !mailbox.has_bucket(*bucket);
         if let Some(left) = self.desk.leaving.iter().position(is_left) {
             let (bucket, done) = self.desk.leaving.swap_remove(left);
@@ -214,8 +225,8 @@ impl Run {
             }
             return Next::Batch;
         }
-        if let Some(done) = self.desk.draining.pop() {
-            return Next::Control(Control::Drain(done));
+        if !mailbox.held && self.is_to_provide() {
+            return Next::Provide;
         }
         let second = cell.stage.runtime.seconds_at(now);
         cell.last_active_s.store(second, Ordering::Relaxed);
@@ -264,6 +275,7 @@ impl Run {
         }
         let messages = self.desk.batch.len();
         self.desk.waited = Duration::ZERO;
+        self.desk.blocked = Duration::ZERO;
         self.desk.batch.sort_by_bucket();
         while let Some(bucket) = self.desk.batch.first_bucket() {
             // What few turns need would make every activation larger.
@@ -271,7 +283,12 @@ impl Run {
                 self.leave_rest();
                 return Instant::now();
             }
+            let before = self.desk.batch.len();
             self.accept_bucket(bucket);
+            if let Scope::Bucket(bucket) = self.cell.scope(bucket) {
+                let taken = before - self.desk.batch.len();
+                self.cell.stage.count_bucket(bucket, taken);
+            }
             let scope = self.cell.scope(bucket);
             if !self.group(&scope).await {
                 // A failure: what is left waits in its place behind what failed.
@@ -283,6 +300,10 @@ impl Run {
         // A commit takes as long for one message as for many.
         let worked = (now - began).saturating_sub(self.desk.waited);
         self.measure(messages, worked);
+        if let Some(gauge) = self.cell.gauge.get() {
+            let blocked = self.desk.blocked;
+            gauge.add(worked.saturating_sub(blocked), blocked);
+        }
         now
     }
 

@@ -100,9 +100,8 @@ impl Job {
         let submitted = submit(stage, &commit, timeout).await?;
         submitted.permanent().await?;
         apply(&self.cell, &self.scope, &mut self.plan);
-        for send in self.plan.local.drain(..) {
-            send.deliver(&stage.runtime).await;
-        }
+        let local = std::mem::take(&mut self.plan.local);
+        local.deliver(&stage.runtime).await;
         Ok(())
     }
 }
@@ -123,8 +122,9 @@ impl Run {
 
     /// Leaves the commit of the turn to itself.
     pub async fn leave_commit(&mut self, scope: &Scope, bucket: u32) -> Result<(), Failure> {
-        let effects = self.turn(scope).take_effects();
-        let plan = self.plan(scope, effects)?;
+        let mut effects = self.turn(scope).take_effects();
+        let plan = self.plan(scope, &mut effects)?;
+        self.turn(scope).give_memory(effects);
         let owner = self.owner_of(scope, &plan).await?;
         let job = Job {
             cell: self.cell.clone(),

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use bus::Bus;
 use kernel::worker::{Failure, Ticket};
-use kernel::{Clock, Name, StageAddress};
+use kernel::{Address, Clock, Name, StageAddress};
 use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinHandle;
 
 use super::asks::Replies;
 use crate::alarm_clock::AlarmClock;
+use crate::cycles::cycles;
 use crate::history::History;
 use crate::logs::Tapped;
 use crate::settings::Settings;
@@ -122,11 +123,27 @@ impl Shared {
     }
 
     pub fn add_stage(&self, address: StageAddress, stage: Arc<Stage>) {
-        self.stages.write().insert(address, stage);
+        let leads_on = !stage.version().spec.outputs.is_empty();
+        let mut stages = self.stages.write();
+        stages.insert(address, stage);
+        if leads_on {
+            find_cycles(&stages);
+        }
+    }
+
+    /// Outputs lead elsewhere.
+    pub fn rewired(&self) {
+        find_cycles(&self.stages.read());
     }
 
     pub fn remove_stage(&self, address: &StageAddress) {
-        self.stages.write().remove(address);
+        let mut stages = self.stages.write();
+        if stages
+            .remove(address)
+            .is_some_and(|stage| stage.is_in_cycle())
+        {
+            find_cycles(&stages);
+        }
     }
 
     /// Another node has taken a part of this one.
@@ -232,6 +249,23 @@ impl Shared {
             digest: digest.to_owned(),
             detail: detail.to_owned(),
         });
+    }
+}
+
+/// Tells each stage which cycle it lies on.
+fn find_cycles(stages: &HashMap<StageAddress, Arc<Stage>>) {
+    let edges = stages.values().map(|stage| {
+        let version = stage.version();
+        let addresses = version.spec.outputs.values().flatten();
+        let to = addresses.filter_map(|address| match address {
+            Address::Stage(to) => stages.get(to).map(|to| to.id),
+            _ => None,
+        });
+        (stage.id, to.collect())
+    });
+    let found = cycles(&edges.collect());
+    for stage in stages.values() {
+        stage.set_cycle(found.get(&stage.id).copied().unwrap_or(0));
     }
 }
 

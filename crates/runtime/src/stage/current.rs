@@ -32,6 +32,15 @@ impl Current {
         self.messages_max.load(Ordering::Relaxed)
     }
 
+    /// No more may wait from now on, and never more than the version allows.
+    pub fn limit_messages(&self, messages_max: u32) {
+        let most = self.version.read().spec.intake.mailbox_messages_max;
+        let messages_max = messages_max.min(most);
+        if self.messages_max() != messages_max {
+            self.messages_max.store(messages_max, Ordering::Relaxed);
+        }
+    }
+
     /// Whether its code is linked into this program.
     pub fn is_native(&self) -> bool {
         self.is_native.load(Ordering::Relaxed)

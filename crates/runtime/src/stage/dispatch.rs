@@ -3,8 +3,8 @@
 #![expect(clippy::result_large_err, reason = "what is refused is given back")]
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kernel::worker::Incoming;
@@ -12,17 +12,23 @@ use kernel::worker::Incoming;
 use super::{NoRoom, Stage};
 use crate::cell::Cell;
 use crate::key::bucket_of;
-use crate::router::Workers;
+use crate::outgoing::Way;
+use crate::router::{RouterKind, Workers};
 use crate::spec::StageKind;
+use crate::table::Table;
 
 thread_local! {
     /// Spares an allocation per message.
     static CHOSEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    /// Messages of one batch by the worker that gets them.
+    static SORTED: RefCell<Vec<Vec<(Incoming, u32)>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The workers of a stage as a router sees them.
 pub(super) struct Candidates<'a> {
     pub cells: &'a [Arc<Cell>],
+    /// What is about to be handed over to each; nothing to those beyond the end.
+    pub sorted: &'a [Vec<(Incoming, u32)>],
     /// How many messages may wait for one; slow workers get fewer from the queue.
     pub messages_max: Option<u32>,
 }
@@ -33,13 +39,14 @@ impl Workers for Candidates<'_> {
     }
 
     fn waiting(&self, worker: u32) -> u32 {
-        self.cells[worker as usize].waiting()
+        let sorted = self.sorted.get(worker as usize).map_or(0, Vec::len);
+        self.cells[worker as usize].waiting() + sorted as u32
     }
 
     fn has_room(&self, worker: u32) -> bool {
         let cell = &self.cells[worker as usize];
         match self.messages_max {
-            Some(max) => cell.waiting() < max,
+            Some(max) => self.waiting(worker) < max,
             None => cell.has_room(),
         }
     }
@@ -52,7 +59,7 @@ impl Stage {
     }
 
     /// Finds the worker for a message and hands it over with `place`.
-    fn try_place<T>(
+    fn try_place<T: Default>(
         &self,
         incoming: Incoming,
         place: impl FnOnce(&Arc<Cell>, Incoming, u32, u32) -> Result<T, Incoming>,
@@ -61,9 +68,6 @@ impl Stage {
         let put = |cell: &Arc<Cell>, incoming, bucket| {
             place(cell, incoming, bucket, max).map_err(Refused::Full)
         };
-        if self.moving.load(Ordering::SeqCst) {
-            return Err(Refused::Full(incoming));
-        }
         if self.is_routed() {
             let Some(owner) = self.owner.lock().clone() else {
                 return Err(Refused::Full(incoming));
@@ -75,9 +79,14 @@ impl Stage {
                 Ok(key) => bucket_of(&key),
                 Err(failure) => return Err(Refused::Never(incoming, failure.reason)),
             };
-            let owner = self.table.read().owner(bucket);
+            // Whoever moves a bucket changes the table while nobody is between reading it and handing over.
+            let table = self.table.read();
+            if self.holds.has(bucket) {
+                let held = self.holds.try_push(incoming, bucket, max);
+                return held.map(|()| T::default()).map_err(Refused::Full);
+            }
             let cells = self.cells.read();
-            let Some(cell) = cells.get(owner as usize) else {
+            let Some(cell) = cells.get(table.owner(bucket) as usize) else {
                 return Err(Refused::Full(incoming));
             };
             return put(cell, incoming, bucket);
@@ -102,11 +111,16 @@ impl Stage {
     ) -> Option<u32> {
         let candidates = Candidates {
             cells,
+            sorted: &[],
             messages_max,
         };
+        self.choose_among(&candidates, incoming)
+    }
+
+    fn choose_among(&self, candidates: &Candidates<'_>, incoming: &Incoming) -> Option<u32> {
         CHOSEN.with_borrow_mut(|chosen| {
             chosen.clear();
-            match self.router.select(&incoming.message, &candidates, chosen) {
+            match self.router.select(&incoming.message, candidates, chosen) {
                 Ok(()) => chosen.first().copied(),
                 Err(failure) => {
                     tracing::warn!(stage = %self.address, reason = %failure, "the router failed");
@@ -128,6 +142,142 @@ impl Stage {
     pub async fn dispatch_refused(&self, refused: Refused) -> Result<(), NoRoom> {
         let attempt = |incoming| self.try_dispatch(incoming);
         self.with_room(refused, attempt).await
+    }
+
+    /// Hands messages over, in their order, waiting for room as their way allows. Gives those for which there is no
+    /// place.
+    pub async fn dispatch_batch(&self, batch: &mut VecDeque<Incoming>, way: Way) -> Vec<NoRoom> {
+        let mut refused = Vec::new();
+        self.try_dispatch_batch(batch, way, &mut refused);
+        if !batch.is_empty() {
+            Box::pin(self.dispatch_rest(batch, way, &mut refused)).await;
+        }
+        refused
+    }
+
+    async fn dispatch_rest(
+        &self,
+        batch: &mut VecDeque<Incoming>,
+        way: Way,
+        refused: &mut Vec<NoRoom>,
+    ) {
+        let patience = Duration::from_millis(self.runtime.settings.send_timeout_ms);
+        let mut deadline = tokio::time::Instant::now() + patience;
+        let _starved = self.starved();
+        loop {
+            let room = self.room.listen();
+            self.try_dispatch_batch(batch, way, refused);
+            if batch.is_empty() {
+                return;
+            }
+            if tokio::time::timeout_at(deadline, room).await.is_ok() {
+                continue;
+            }
+            if way == Way::Sent || !self.is_serving() {
+                self.refuse_rest(batch, patience, refused);
+                return;
+            }
+            if way == Way::Inside {
+                tracing::warn!(stage = %self.address, "a cycle of stages has no room left for its own messages, and stands still: raise spill_messages_max, or let fewer messages in");
+            }
+            deadline = tokio::time::Instant::now() + patience;
+        }
+    }
+
+    fn refuse_rest(
+        &self,
+        batch: &mut VecDeque<Incoming>,
+        patience: Duration,
+        refused: &mut Vec<NoRoom>,
+    ) {
+        let reason = format!(
+            "no worker of {} had room for another message within {patience:?}",
+            self.address
+        );
+        let no_room = |incoming| NoRoom {
+            incoming,
+            reason: reason.clone(),
+        };
+        refused.extend(batch.drain(..).map(no_room));
+    }
+
+    /// Hands over those for which there is room now; the others stay in the batch.
+    fn try_dispatch_batch(
+        &self,
+        batch: &mut VecDeque<Incoming>,
+        way: Way,
+        refused: &mut Vec<NoRoom>,
+    ) {
+        let max = match way {
+            Way::Inside => self.spill_messages_max(),
+            Way::Edge | Way::Sent => self.mailbox_messages_max(),
+        };
+        if self.is_routed() {
+            if let Some(owner) = self.owner.lock().clone() {
+                owner.try_push_all(batch, max);
+            }
+            return;
+        }
+        // Whoever moves a bucket changes the table while nobody is between reading it and handing over.
+        let table = self.table.read();
+        let cells = self.cells.read();
+        if let (StageKind::Pool(_), [cell]) = (&self.kind, &cells[..]) {
+            cell.try_push_all(batch, max);
+            return;
+        }
+        SORTED.with_borrow_mut(|sorted| {
+            if sorted.len() < cells.len() {
+                sorted.resize_with(cells.len(), Vec::new);
+            }
+            let sorted = &mut sorted[..cells.len()];
+            let looks_inside = self.kind == StageKind::Pool(RouterKind::Own);
+            for _ in 0..batch.len() {
+                let Some(mut incoming) = batch.pop_front() else {
+                    break;
+                };
+                if looks_inside {
+                    incoming.encode_value();
+                }
+                match self.place_for(&incoming, &table, &cells, sorted, max) {
+                    Ok(Some((_, bucket))) if self.holds.has(bucket) => {
+                        batch.extend(self.holds.try_push(incoming, bucket, max).err());
+                    }
+                    Ok(Some((cell, bucket))) => sorted[cell].push((incoming, bucket)),
+                    Ok(None) => batch.push_back(incoming),
+                    Err(reason) => refused.push(NoRoom { incoming, reason }),
+                }
+            }
+            for (cell, messages) in cells.iter().zip(sorted) {
+                if !messages.is_empty() {
+                    cell.try_push_sorted(messages, max);
+                    batch.extend(messages.drain(..).map(|(incoming, _)| incoming));
+                }
+            }
+        });
+    }
+
+    /// The worker for a message, and its bucket. None if everybody is full.
+    fn place_for(
+        &self,
+        incoming: &Incoming,
+        table: &Table,
+        cells: &[Arc<Cell>],
+        sorted: &[Vec<(Incoming, u32)>],
+        max: u32,
+    ) -> Result<Option<(usize, u32)>, String> {
+        if let StageKind::Keyed(rule) = &self.kind {
+            let key = rule.key_of(incoming).map_err(|failure| failure.reason)?;
+            let bucket = bucket_of(&key);
+            let owner = table.owner(bucket) as usize;
+            return Ok((owner < cells.len()).then_some((owner, bucket)));
+        }
+        let candidates = Candidates {
+            cells,
+            sorted,
+            messages_max: Some(max),
+        };
+        let chosen = self.choose_among(&candidates, incoming);
+        Ok(chosen.map(|chosen| (chosen as usize, 0)))
     }
 
     /// Hands messages over one after another; gives those back for which there was no place.
@@ -175,6 +325,7 @@ impl Stage {
         };
         let waited = Duration::from_millis(self.runtime.settings.send_timeout_ms);
         let deadline = tokio::time::Instant::now() + waited;
+        let _starved = self.starved();
         loop {
             let room = self.room.listen();
             incoming = match attempt(incoming) {

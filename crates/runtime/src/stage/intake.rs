@@ -189,6 +189,9 @@ impl Stage {
         let _changing = self.changing.lock().await;
         if !self.is_stopping() {
             self.start_intakes();
+            for cell in self.cells() {
+                cell.go_on_providing();
+            }
         }
     }
 
@@ -301,10 +304,9 @@ impl Puller {
                     cell.push_all(envelopes.map(|d| envelope(subscription, d, 0)));
                 }
                 Sink::Bucket(bucket) => {
-                    if let Some(cell) = self.stage.cell_of(&crate::scope::Scope::Bucket(*bucket)) {
-                        let envelopes = deliveries.into_iter();
-                        cell.push_all(envelopes.map(|d| envelope(subscription, d, *bucket)));
-                    }
+                    let envelopes = deliveries.into_iter();
+                    let envelopes = envelopes.map(|d| envelope(subscription, d, *bucket));
+                    self.stage.push_to_bucket(*bucket, envelopes);
                 }
                 Sink::Forward => self.forward(subscription, deliveries).await,
             }
@@ -397,10 +399,8 @@ impl Puller {
                 match rule.key(&delivery.message) {
                     Ok(key) => {
                         let bucket = bucket_of(&key);
-                        let scope = crate::scope::Scope::Bucket(bucket);
-                        if let Some(cell) = self.stage.cell_of(&scope) {
-                            cell.push(envelope(subscription, delivery, bucket));
-                        }
+                        let envelope = envelope(subscription, delivery, bucket);
+                        self.stage.push_to_bucket(bucket, std::iter::once(envelope));
                     }
                     Err(failure) => {
                         self.turn_down(subscription, &delivery, failure.reason)

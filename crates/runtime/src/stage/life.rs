@@ -1,7 +1,8 @@
 //! A stage's beginning and end.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use kernel::Timestamp;
@@ -10,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use super::start::start_all;
-use super::{Counters, Current, Intakes, Plan, Rate, Shares, Stage, Version};
+use super::{Counters, Current, Entrance, Holds, Intakes, Plan, Rate, Shares, Stage, Version};
 use crate::alarm_clock::What;
 use crate::cell::{Cell, Place};
 use crate::control::{Control, Done};
@@ -21,6 +22,7 @@ use crate::mailbox::Envelope;
 use crate::routed::{RoutedLimits, RouterWorker};
 use crate::router::{Router, RouterKind, Workers};
 use crate::runtime::Shared;
+use crate::scaling::Pauses;
 use crate::scope::{Scope, keys};
 use crate::spec::{Delivery, StageKind, StageSpec, WORKERS_MAX};
 use crate::store::Store;
@@ -31,6 +33,9 @@ use crate::waiting::Answers;
 
 /// How many pending asks, timers or children are read at once.
 const RESTORE_PAIRS: usize = 1_000;
+
+/// How long a stage that stops waits for a change that is under way.
+const MOVES_END_MAX: Duration = Duration::from_secs(5);
 
 impl Stage {
     /// A stage with all its workers, of which the first ones have instances already.
@@ -62,6 +67,7 @@ impl Stage {
             return Err(error);
         }
         stage.start_intakes();
+        stage.scale_by_itself();
         Ok(stage)
     }
 
@@ -77,7 +83,7 @@ impl Stage {
             Delivery::Memory => Store::memory(),
         };
         let table = match spec.kind {
-            StageKind::Keyed(_) => Table::new(spec.workers),
+            StageKind::Keyed(_) => Table::new(first_size(spec)),
             _ => Table::new(1),
         };
         Self {
@@ -99,9 +105,14 @@ impl Stage {
             table: RwLock::new(table),
             current: Current::new(version),
             intakes: Intakes::default(),
+            entrance: Entrance::default(),
+            cycle: AtomicU64::new(0),
             shares,
             state: AtomicU8::new(StageState::Running as u8),
-            moving: AtomicBool::new(false),
+            holds: Holds::default(),
+            pauses: Pauses::default(),
+            scaler: Mutex::default(),
+            bucket_counts: OnceLock::new(),
             changing: tokio::sync::Mutex::default(),
             rate: Mutex::new(Rate::default()),
             runtime,
@@ -112,7 +123,7 @@ impl Stage {
     fn fill(self: &Arc<Self>) {
         let version = self.version();
         let cell = |place| Cell::new(self.clone(), place, version.clone());
-        let cells = (0..version.spec.workers).map(|number| cell(Place::Worker(number)));
+        let cells = (0..first_size(&version.spec)).map(|number| cell(Place::Worker(number)));
         *self.cells.write() = cells.collect();
         if self.is_routed() {
             *self.owner.lock() = Some(cell(Place::Owner));
@@ -214,8 +225,11 @@ impl Stage {
     /// the caller.
     pub async fn stop(self: &Arc<Self>, for_good: bool) -> Vec<Incoming> {
         self.set_state(StageState::Stopping);
+        // A bucket that is on its way arrives first.
+        let moved = tokio::time::timeout(MOVES_END_MAX, self.changing.lock()).await;
         self.stop_intakes().await;
         self.end_workers(for_good).await;
+        drop(moved);
         self.clear()
     }
 
@@ -254,6 +268,7 @@ impl Stage {
         let owner = self.owner.lock().take();
         let all = cells.iter().chain(children.values()).chain(&owner);
         let waiting = all.flat_map(|cell| cell.take_waiting());
+        let waiting = waiting.chain(self.holds.drain());
         let (pulled, local): (Vec<_>, Vec<_>) = waiting.partition(|e| e.source.is_some());
         release(pulled);
         self.room.notify(usize::MAX);
@@ -330,6 +345,12 @@ pub(crate) fn failure_text(failure: &Failure) -> String {
     }
 }
 
+/// How many workers a stage begins with.
+fn first_size(spec: &StageSpec) -> u32 {
+    let rule = spec.scale.as_ref();
+    rule.map_or(spec.workers, |rule| spec.workers.clamp(rule.min, rule.max))
+}
+
 fn alarm(value: &Bytes) -> Option<(Timestamp, Bytes)> {
     let at = value.get(..8)?.try_into().ok()?;
     let at = Timestamp::from_micros(u64::from_be_bytes(at));
@@ -394,11 +415,12 @@ pub(super) fn check_spec(spec: &StageSpec, code: &dyn Code) -> Result<(), Deploy
     {
         return refuse(error.to_string());
     }
+    let most = spec.scale.as_ref().map_or(0, |rule| rule.max);
     match spec.kind {
-        StageKind::Keyed(_) if spec.workers > BUCKETS => {
+        StageKind::Keyed(_) if spec.workers.max(most) > BUCKETS => {
             return refuse(format!(
                 "a keyed stage has {BUCKETS} buckets and so at most as many workers, not {}",
-                spec.workers
+                spec.workers.max(most)
             ));
         }
         StageKind::Pool(kind) if kind.is_routed() => {

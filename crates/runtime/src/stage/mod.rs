@@ -3,16 +3,23 @@
 mod children;
 mod current;
 mod dispatch;
+mod entrance;
+mod holds;
 mod intake;
 mod life;
+mod measure;
+mod moves;
+#[cfg(test)]
+mod moves_tests;
+mod resize;
 mod rollout;
 mod shares;
 mod start;
 mod supervise;
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bus::BusError;
 use kernel::worker::{Code, Incoming};
@@ -24,6 +31,7 @@ use crate::key::bucket_of;
 use crate::logs::StageLog;
 use crate::router::Router;
 use crate::runtime::Shared;
+use crate::scaling::{Pauses, Scaler, ScalingView};
 use crate::scope::Scope;
 use crate::spec::{Delivery, StageKind, StageSpec};
 use crate::store::Store;
@@ -33,8 +41,11 @@ use crate::views::{StageLoad, StageState, StageView};
 use crate::waiting::Answers;
 
 use self::current::Current;
+use self::entrance::Entrance;
+use self::holds::Holds;
 pub(crate) use self::intake::Intakes;
 pub(crate) use self::life::release;
+use self::measure::BucketCounts;
 pub use self::shares::Part;
 use self::shares::Shares;
 
@@ -90,11 +101,20 @@ pub(crate) struct Stage {
     table: RwLock<Table>,
     current: Current,
     intakes: Intakes,
+    entrance: Entrance,
+    /// The cycle of stages that it lies on; zero if it lies on none.
+    cycle: AtomicU64,
     /// What this node has of the stage; none if it has all of it.
     shares: Option<Shares>,
     state: AtomicU8,
-    /// Buckets change their owners: nothing is taken in.
-    moving: AtomicBool,
+    /// What comes for buckets that are on their way.
+    holds: Holds,
+    /// How long buckets paused that moved.
+    pauses: Pauses,
+    /// What finds its number of workers, if it has a rule for that.
+    scaler: Mutex<Option<Arc<Scaler>>>,
+    /// What its buckets do, if somebody wants to know.
+    bucket_counts: OnceLock<BucketCounts>,
     /// One hand-over at a time.
     changing: tokio::sync::Mutex<()>,
     rate: Mutex<Rate>,
@@ -152,6 +172,25 @@ impl Stage {
 
     pub fn mailbox_messages_max(&self) -> u32 {
         self.current.messages_max()
+    }
+
+    /// How many messages from inside its cycle may wait for one worker.
+    pub fn spill_messages_max(&self) -> u32 {
+        self.version().spec.intake.spill_messages_max
+    }
+
+    /// Whether both lie on the same cycle of stages.
+    pub fn is_in_cycle_with(&self, other: &Self) -> bool {
+        let cycle = self.cycle.load(Ordering::Relaxed);
+        cycle != 0 && cycle == other.cycle.load(Ordering::Relaxed)
+    }
+
+    pub fn is_in_cycle(&self) -> bool {
+        self.cycle.load(Ordering::Relaxed) != 0
+    }
+
+    pub fn set_cycle(&self, cycle: u64) {
+        self.cycle.store(cycle, Ordering::Relaxed);
     }
 
     pub fn workers_count(&self) -> u32 {
@@ -231,6 +270,11 @@ impl Stage {
         self.state() == StageState::Stopping
     }
 
+    /// Whether it takes messages, now or soon.
+    pub fn is_serving(&self) -> bool {
+        matches!(self.state(), StageState::Running | StageState::Handover)
+    }
+
     pub fn note_failure(&self, worker: u32, reason: &str) {
         let mut failures = self.last_failures.lock();
         if failures.len() < LAST_FAILURES_MAX || failures.contains_key(&worker) {
@@ -276,6 +320,8 @@ impl Stage {
             waiting: cells.iter().map(|cell| u64::from(cell.waiting())).sum(),
             workers_count: cells.len() as u32,
             workers: cells.iter().take(WORKERS_SHOWN).map(|c| c.view()).collect(),
+            moves: self.pauses.view(),
+            scaling: self.scaling(),
         }
     }
 
@@ -289,7 +335,14 @@ impl Stage {
             dead: self.counters.dead.load(Ordering::Relaxed),
             turns_per_second: self.rate.lock().per_second,
             waiting: cells.iter().map(|cell| u64::from(cell.waiting())).sum(),
+            workers_count: cells.len() as u32,
+            scaling: self.scaling(),
         }
+    }
+
+    fn scaling(&self) -> Option<ScalingView> {
+        let scaler = self.scaler.lock().clone();
+        scaler.map(|scaler| scaler.view())
     }
 
     /// The workers that have been idle since before that second.

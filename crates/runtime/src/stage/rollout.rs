@@ -2,7 +2,6 @@
 //! fails.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +9,7 @@ use kernel::worker::{Code, Failure, FailureKind, Start, Turn};
 
 use super::life::{check_spec, failure_text, wait};
 use super::{Stage, Version};
-use crate::cell::{Cell, Place};
+use crate::cell::Cell;
 use crate::control::Control;
 use crate::dry_run::DryHost;
 use crate::error::DeployError;
@@ -43,7 +42,12 @@ impl Stage {
         self.set_state(StageState::Running);
         replaced?;
         *self.supervisor.lock() = crate::supervision::Supervisor::new(new.spec.supervision.clone());
-        self.resize(&new).await;
+        let workers = self.size_for(&old, &new);
+        if let Err(error) = self.resize(&new, workers).await {
+            // Everybody runs the new version; only the number of workers, or who has which bucket, is not what it should be.
+            tracing::warn!(stage = %self.address, %error, "the stage has not the size it was given");
+        }
+        self.scale_by_itself();
         Ok(())
     }
 
@@ -158,91 +162,6 @@ impl Stage {
                 go_back(&cell, &old).await;
             }
         });
-    }
-
-    /// More workers, or fewer. If the stage is keyed its buckets move: nothing is taken in until
-    /// their former owners have finished what they have.
-    async fn resize(self: &Arc<Self>, version: &Arc<Version>) {
-        let (before, after) = (self.workers_count(), version.spec.workers);
-        if before == after {
-            return;
-        }
-        let moves = self.is_keyed();
-        if moves {
-            self.moving.store(true, Ordering::SeqCst);
-            self.stop_intakes().await;
-            self.drain().await;
-        }
-        if before < after {
-            self.grow(version, before, after);
-        } else {
-            let removed = self.cells.write().split_off(after as usize);
-            self.end_removed(removed).await;
-        }
-        if moves {
-            let mut table = self.table.write();
-            let next = table.resized(after);
-            *table = next;
-            drop(table);
-            self.moving.store(false, Ordering::SeqCst);
-            self.start_intakes();
-        }
-        self.room.notify(usize::MAX);
-    }
-
-    /// Waits until every worker has handled and committed what it has, and owns no bucket.
-    async fn drain(&self) {
-        for done in self
-            .cells()
-            .iter()
-            .map(|c| c.ask(Control::Drain))
-            .collect::<Vec<_>>()
-        {
-            if let Err(failure) = wait(done).await {
-                tracing::warn!(stage = %self.address, reason = %failure, "a worker could not finish before its buckets move");
-            }
-        }
-    }
-
-    fn grow(self: &Arc<Self>, version: &Arc<Version>, before: u32, after: u32) {
-        let added: Vec<Arc<Cell>> = (before..after)
-            .map(|number| Cell::new(self.clone(), Place::Worker(number), version.clone()))
-            .collect();
-        self.cells.write().extend(added.iter().cloned());
-        for cell in &added {
-            if self.is_shared() && !self.is_keyed() {
-                // It does nothing before its part is taken.
-                cell.put_aside();
-                continue;
-            }
-            drop(cell.ask(Control::Start));
-            if self.is_routed() {
-                self.listen_for(cell);
-            }
-        }
-    }
-
-    async fn end_removed(&self, removed: Vec<Arc<Cell>>) {
-        for cell in &removed {
-            let ended = wait(cell.ask(|done| Control::Stop {
-                for_good: true,
-                done,
-            }));
-            if let Err(failure) = ended.await {
-                tracing::warn!(worker = %cell.address(), reason = %failure, "a worker did not end in order");
-            }
-            self.count_turns_of(cell);
-            self.stop_listening_for(cell).await;
-            self.pass_on(cell);
-        }
-    }
-
-    /// What waited for a worker that is gone goes to the others.
-    fn pass_on(&self, gone: &Arc<Cell>) {
-        let cells = self.cells.read();
-        for (index, envelope) in gone.take_waiting().into_iter().enumerate() {
-            cells[index % cells.len()].push(envelope);
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bus::{BusError, Owner};
 use kernel::Name;
+use kernel::descriptor::PluginKind;
 use parking_lot::RwLock;
 
 use super::Stage;
@@ -164,6 +165,10 @@ impl Stage {
             && let Some(cell) = self.cell_of(&scope)
         {
             cell.control(Control::Resume);
+            if self.version().code.info().kind == PluginKind::Provider {
+                // No message wakes it.
+                drop(cell.ask(Control::Start));
+            }
         }
         self.start_intakes();
         Ok(epoch)

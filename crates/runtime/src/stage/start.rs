@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use kernel::descriptor::PluginKind;
 use kernel::worker::Failure;
 use tokio::sync::mpsc;
 
@@ -74,6 +75,10 @@ impl Start {
 impl Cell {
     /// Starts the worker on this thread, unless it is just running on another one.
     async fn start_here(self: &Arc<Self>) -> Result<(), Failure> {
+        if self.stage.version().code.info().kind == PluginKind::Provider {
+            // It begins to provide and may never end.
+            return wait(self.ask(Control::Start)).await;
+        }
         let (done, answer) = tokio::sync::oneshot::channel();
         if self.put_control(Control::Start(done)) {
             self.run_here().await;

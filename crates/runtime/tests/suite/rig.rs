@@ -31,7 +31,12 @@ impl Rig {
     pub fn over(storage: Arc<MemoryStorage>) -> Self {
         let (broker, _) = Broker::start(
             storage.clone(),
-            Options::default(),
+            Options {
+                // Many of them are in memory at the same time.
+                segment_bytes: 8 << 20,
+                record_bytes_max: 4 << 20,
+                ..Options::default()
+            },
             broker::Settings::default(),
             Arc::new(SystemClock),
         )
