@@ -27,7 +27,6 @@ use kernel::limits::BODY_BYTES_MAX;
 use kernel::worker::{Failure, Incoming, KeyAt, Value};
 
 pub use data::{Data, List, Record, Text};
-pub(crate) use json::write as write_json;
 pub(crate) use values::data_of;
 
 /// How deep an event may be nested. Readers of JSON that are common follow 127 levels; what plug-ins put around

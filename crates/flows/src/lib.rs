@@ -6,6 +6,7 @@ pub mod document;
 mod event;
 mod expression;
 pub mod plugins;
+mod window;
 
 pub use event::{Data, EVENT_DEPTH_MAX, Event, EventError, List, Record, Text};
 pub use expression::{EXPRESSION_BYTES_MAX, Expression, ExpressionError, Variables};

@@ -5,6 +5,8 @@ use std::io::Write;
 
 use kernel::limits::BODY_BYTES_MAX;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::ser::{SerializeMap, SerializeSeq, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::{Data, EVENT_DEPTH_MAX, EventError, List, Record, Text};
 
@@ -107,7 +109,7 @@ impl<'de> Visitor<'de> for Reader {
 }
 
 /// Writes JSON without spaces.
-pub(crate) fn write(data: &Data, body: &mut Vec<u8>) {
+pub(super) fn write(data: &Data, body: &mut Vec<u8>) {
     match data {
         Data::Null => body.extend_from_slice(b"null"),
         Data::Bool(value) => {
@@ -206,4 +208,38 @@ pub(super) fn index(part: &str) -> Option<usize> {
     let is_plain = part.bytes().all(|byte| byte.is_ascii_digit());
     let is_plain = is_plain && (part == "0" || !part.starts_with('0'));
     is_plain.then(|| part.parse().ok())?
+}
+
+/// State of plug-ins holds parts of events.
+impl Serialize for Data {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => to.serialize_unit(),
+            Self::Bool(value) => to.serialize_bool(*value.inner()),
+            Self::Int(value) => to.serialize_i64(*value.inner()),
+            Self::UInt(value) => to.serialize_u64(*value.inner()),
+            Self::Float(value) => to.serialize_f64(*value.inner()),
+            Self::Text(text) => to.serialize_str(text.inner()),
+            Self::List(List(values)) => {
+                let mut list = to.serialize_seq(Some(values.len()))?;
+                values
+                    .iter()
+                    .try_for_each(|value| list.serialize_element(value))?;
+                list.end()
+            }
+            Self::Record(Record(fields)) => {
+                let mut map = to.serialize_map(Some(fields.len()))?;
+                for (name, value) in fields {
+                    map.serialize_entry(name.inner(), value)?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Reader(EVENT_DEPTH_MAX).deserialize(from)
+    }
 }

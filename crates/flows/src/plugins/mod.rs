@@ -13,10 +13,23 @@ mod built_in;
 mod environment;
 mod parameters;
 mod reference;
+mod state;
 mod worker;
 
+mod aggregate;
+mod file_lines;
 mod filter;
+mod flat_map;
+mod from_bus;
+mod generator;
+mod key_by;
 mod map;
+mod merge;
+mod split;
+mod timer;
+mod to_bus;
+mod to_file;
+mod window;
 
 pub use built_in::{BuiltIn, Outputs};
 pub use environment::{Answer, Databases, Environment, Http, Metric, MetricKind, Metrics, Request};
@@ -24,7 +37,24 @@ pub use parameters::{Formula, OnError, ParameterError, Period};
 pub use reference::reference;
 
 /// All of them, in the order in which they are explained.
-pub static BUILT_IN: &[BuiltIn] = &[BuiltIn::of::<map::Map>(), BuiltIn::of::<filter::Filter>()];
+pub static BUILT_IN: &[BuiltIn] = &[
+    BuiltIn::of::<generator::Generator>(),
+    BuiltIn::of::<timer::Timer>(),
+    BuiltIn::of::<file_lines::FileLines>(),
+    BuiltIn::of::<from_bus::FromQueue>(),
+    BuiltIn::of::<from_bus::FromTopic>(),
+    BuiltIn::of::<map::Map>(),
+    BuiltIn::of::<filter::Filter>(),
+    BuiltIn::of::<flat_map::FlatMap>(),
+    BuiltIn::of::<split::Split>(),
+    BuiltIn::of::<merge::Merge>(),
+    BuiltIn::of::<key_by::KeyBy>(),
+    BuiltIn::of::<aggregate::Aggregate>(),
+    BuiltIn::of::<window::Window>(),
+    BuiltIn::of::<to_file::ToFile>(),
+    BuiltIn::of::<to_bus::ToQueue>(),
+    BuiltIn::of::<to_bus::ToTopic>(),
+];
 
 /// The one with this id.
 pub fn find(id: &str) -> Option<&'static BuiltIn> {
