@@ -161,3 +161,6 @@ impl Data {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

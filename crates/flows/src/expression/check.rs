@@ -142,9 +142,9 @@ pub(super) fn check(
     })
 }
 
-/// Line and column, from one on, of a character that is counted from one on.
+/// Line and column, from one on, of the character after so many.
 fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before: String = text.chars().take(offset.saturating_sub(1)).collect();
+    let before: String = text.chars().take(offset).collect();
     let line = before.matches('\n').count() + 1;
     let column = before
         .rsplit('\n')

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
+use cel::common::types::Kind;
+use cel::common::value::Val;
 
 use super::{Variables, with_value};
 use crate::event::{Data, Record, Text, data_of};
@@ -109,11 +111,11 @@ impl Node {
                 false => nodes[2].evaluate(variables),
             },
             Self::Compare(comparison, nodes) => {
-                let (left, right) = (nodes[0].evaluate(variables)?, nodes[1].evaluate(variables)?);
+                let (left, right) = (nodes[0].operand(variables)?, nodes[1].operand(variables)?);
                 owned(compare(*comparison, &left, &right)?)
             }
             Self::Compute(operator, nodes) => {
-                let (left, right) = (nodes[0].evaluate(variables)?, nodes[1].evaluate(variables)?);
+                let (left, right) = (nodes[0].operand(variables)?, nodes[1].operand(variables)?);
                 compute(*operator, &left, &right).map(Cow::Owned)
             }
             Self::Record(fields) => {
@@ -136,8 +138,31 @@ impl Node {
         }
     }
 
+    /// What it gives, if an operator sees in it what the interpreter would see: types that events do not have are none
+    /// of them.
+    fn operand<'a>(&'a self, variables: &Variables<'a>) -> Option<Cow<'a, Data>> {
+        match self {
+            Self::Other(expression) => with_value(expression, variables, plain_of)
+                .ok()
+                .map(Cow::Owned),
+            Self::If(nodes) => match nodes[0].truth(variables)? {
+                true => nodes[1].operand(variables),
+                false => nodes[2].operand(variables),
+            },
+            other => other.evaluate(variables),
+        }
+    }
+
     fn truth<'a>(&'a self, variables: &Variables<'a>) -> Option<bool> {
         self.evaluate(variables)?.as_bool()
+    }
+}
+
+/// A value of a type that events have.
+fn plain_of(value: &dyn Val) -> Result<Data, String> {
+    match value.get_type().kind() {
+        Kind::Boolean | Kind::Double | Kind::Int | Kind::String => data_of(value),
+        _ => Err(String::new()),
     }
 }
 

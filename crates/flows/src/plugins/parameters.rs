@@ -55,6 +55,11 @@ pub(super) fn read<P: DeserializeOwned>(arguments: &[u8]) -> Result<P, Parameter
     } else {
         arguments
     };
+    if arguments.trim_ascii_start().first() != Some(&b'{') {
+        return Err(ParameterError::general(
+            "parameters are a JSON object: write { and } around them",
+        ));
+    }
     let reader = &mut serde_json::Deserializer::from_slice(arguments);
     let read = serde_path_to_error::deserialize(reader);
     read.map_err(|error| {

@@ -42,11 +42,12 @@ fn files_max() -> u32 {
 pub(super) struct ToFile {
     parameters: Parameters,
     path: PathBuf,
-    file: Option<File>,
+    /// The file as this instance left it. If the last commit left it otherwise, a turn was undone.
+    file: Option<(Position, File)>,
 }
 
 /// How far the file was written by turns that were committed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Position {
     length: u64,
     /// How often it was renamed.
@@ -82,6 +83,14 @@ impl Plugin for ToFile {
 
 #[async_trait]
 impl Worker for ToFile {
+    async fn init(&mut self, _args: &[u8], turn: &mut Turn) -> Result<(), Failure> {
+        if turn.state(POSITION).await?.is_some() {
+            return Ok(());
+        }
+        let length = std::fs::metadata(&self.path).map_or(0, |found| found.len());
+        state::store(turn, POSITION.to_vec(), &Position { length, renamed: 0 })
+    }
+
     async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
         self.handle(std::slice::from_ref(message), turn).await
     }
@@ -91,7 +100,7 @@ impl Worker for ToFile {
         for message in messages {
             self.line(message, &mut lines)?;
         }
-        let stored: Option<Position> = state::load(turn, POSITION).await?;
+        let stored = state::load(turn, POSITION).await?.unwrap_or_default();
         let position = self.write(&lines, stored).map_err(|error| {
             self.file = None;
             Failure::new(format!(
@@ -122,64 +131,53 @@ impl ToFile {
         Ok(())
     }
 
-    fn write(&mut self, lines: &[u8], stored: Option<Position>) -> std::io::Result<Position> {
-        let mut position = self.open(stored)?;
-        if position.length > 0
-            && position.length + lines.len() as u64 > self.parameters.file_bytes_max
-        {
+    fn write(&mut self, lines: &[u8], stored: Position) -> std::io::Result<Position> {
+        let (mut position, mut file) = self.open(stored)?;
+        let is_full = position.length + lines.len() as u64 > self.parameters.file_bytes_max;
+        if position.length > 0 && is_full {
+            drop(file);
             self.rename(position.renamed + 1)?;
-            position = Position {
-                length: 0,
-                renamed: position.renamed + 1,
-            };
-            self.open(Some(position))?;
+            let renamed = position.renamed + 1;
+            (position, file) = self.open(Position { length: 0, renamed })?;
         }
-        let Some(file) = &mut self.file else {
-            return Err(std::io::Error::other("it is not open"));
-        };
         file.write_all(lines)?;
         position.length += lines.len() as u64;
+        self.file = Some((position, file));
         Ok(position)
     }
 
     /// Opens the file where the last commit left it.
-    fn open(&mut self, stored: Option<Position>) -> std::io::Result<Position> {
-        if self.file.is_none() {
-            if let Some(folder) = self.path.parent() {
-                std::fs::create_dir_all(folder)?;
-            }
-            self.undo_rename(stored)?;
-            let file = OpenOptions::new()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .read(true)
-                .open(&self.path)?;
-            if file.try_lock().is_err() {
-                return Err(std::io::Error::other(
-                    "another worker writes it; give the stage one worker",
-                ));
-            }
-            self.file = Some(file);
+    fn open(&mut self, stored: Position) -> std::io::Result<(Position, File)> {
+        if let Some((position, file)) = self.file.take()
+            && position == stored
+        {
+            return Ok((position, file));
         }
-        let Some(file) = &mut self.file else {
-            return Err(std::io::Error::other("it is not open"));
-        };
-        let length = file.metadata()?.len();
-        let mut position = stored.unwrap_or(Position { length, renamed: 0 });
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        self.undo_rename(stored)?;
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&self.path)?;
+        if file.try_lock().is_err() {
+            let reason = "another worker writes it; give the stage one worker";
+            return Err(std::io::Error::other(reason));
+        }
+        let mut position = stored;
+        position.length = stored.length.min(file.metadata()?.len());
         // What lies beyond was written by turns that were undone.
-        position.length = position.length.min(length);
         file.set_len(position.length)?;
         file.seek(SeekFrom::Start(position.length))?;
-        Ok(position)
+        Ok((position, file))
     }
 
-    fn rename(&mut self, number: u64) -> std::io::Result<()> {
-        self.file = None;
+    fn rename(&self, number: u64) -> std::io::Result<()> {
         std::fs::rename(&self.path, self.renamed(number))?;
-        let oldest = number
-            .checked_sub(u64::from(self.parameters.files_max))
-            .filter(|oldest| *oldest > 0);
+        let oldest = number.checked_sub(u64::from(self.parameters.files_max));
+        let oldest = oldest.filter(|oldest| *oldest > 0);
         match oldest.map(|oldest| std::fs::remove_file(self.renamed(oldest))) {
             Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -187,10 +185,8 @@ impl ToFile {
     }
 
     /// A file that was renamed by a turn that was undone gets its name back.
-    fn undo_rename(&self, stored: Option<Position>) -> std::io::Result<()> {
-        let Some(next) = stored.map(|stored| self.renamed(stored.renamed + 1)) else {
-            return Ok(());
-        };
+    fn undo_rename(&self, stored: Position) -> std::io::Result<()> {
+        let next = self.renamed(stored.renamed + 1);
         match next.exists() {
             true => std::fs::rename(next, &self.path),
             false => Ok(()),
