@@ -156,6 +156,7 @@ impl<'a> Check<'a> {
         for (name, value) in [
             ("mailbox_messages_max", whole(limits.mailbox_messages_max)),
             ("batch_messages_max", whole(limits.batch_messages_max)),
+            ("spill_messages_max", whole(limits.spill_messages_max)),
             ("batch_ms", limits.batch_ms),
             ("memory_bytes_max", size(limits.memory_bytes_max)),
             ("call_ms_max", limits.call_ms_max),

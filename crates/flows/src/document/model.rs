@@ -161,6 +161,9 @@ pub struct Limits {
     /// How long a batch should take at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_ms: Option<u64>,
+    /// In a cycle of stages, how many messages from within the cycle may wait for one worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spill_messages_max: Option<u32>,
     /// After how long without a message an instance is put aside. Zero: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passivate_after_ms: Option<u64>,

@@ -19,6 +19,13 @@ impl Path {
         Self::default().to("stages").to(name)
     }
 
+    /// The way that [`Path::to_string`] wrote. A name with a full stop in it counts as two, which leads to a place
+    /// nearby.
+    fn read(text: &str) -> Self {
+        let parts = text.split('.').filter(|part| !part.is_empty());
+        Self(parts.map(str::to_owned).collect())
+    }
+
     /// The field below this one.
     #[must_use]
     pub fn to(&self, name: impl fmt::Display) -> Self {
@@ -194,6 +201,10 @@ impl Problems {
         for problem in &mut self.0 {
             if problem.line.is_some() {
                 continue;
+            }
+            // What came from elsewhere has only the text of its path.
+            if problem.at == Path::default() {
+                problem.at = Path::read(&problem.path);
             }
             if let Some(byte) = positions.find(&problem.at, problem.at_name) {
                 let (line, column) = positions.line_and_column(byte);

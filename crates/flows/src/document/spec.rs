@@ -45,6 +45,7 @@ impl Limits {
                 .mailbox_messages_max
                 .unwrap_or(usual.mailbox_messages_max),
             batch_messages_max: self.batch_messages_max.unwrap_or(usual.batch_messages_max),
+            spill_messages_max: self.spill_messages_max.unwrap_or(usual.spill_messages_max),
             batch_ms: self.batch_ms.unwrap_or(usual.batch_ms),
             passivate_after_ms: self.passivate_after_ms.unwrap_or(usual.passivate_after_ms),
         }
