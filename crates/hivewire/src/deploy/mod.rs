@@ -11,6 +11,7 @@ mod error;
 mod expected;
 mod fetch;
 mod history;
+mod http;
 mod notices;
 mod plugins;
 mod request;
@@ -46,6 +47,7 @@ pub use self::error::{ControlError, DeployError, UnknownStage};
 pub use self::expected::Expected;
 use self::fetch::Fetcher;
 use self::history::{GONE_KEPT_FOR, Histories, added};
+use self::http::NodeHttp;
 use self::notices::Notices;
 use self::plugins::Plugins;
 pub use self::plugins::{
@@ -140,6 +142,7 @@ impl Deployments {
         let environment = Environment {
             bus: Some(bus.clone()),
             folder: Some(data.join(FILES_FOLDER)),
+            http: Some(Arc::new(NodeHttp::new(fetcher.clone()))),
             ..Environment::default()
         };
         let deployments = Arc::new_cyclic(|me| Self {

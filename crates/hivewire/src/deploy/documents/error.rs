@@ -72,6 +72,8 @@ pub(super) enum StepError {
     Deploy(#[from] DeployError),
     #[error(transparent)]
     Control(#[from] ControlError),
+    #[error("what waited for the stage as it was could not be brought to it: {0}")]
+    Leftovers(#[from] bus::BusError),
     #[error(
         "{messages} messages still wait for {stages}: stop whoever sends to it, and apply the document again"
     )]

@@ -6,6 +6,7 @@
 
 mod drain;
 mod error;
+mod leftovers;
 mod lookup;
 mod steps;
 mod store;

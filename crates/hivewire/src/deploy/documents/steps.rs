@@ -151,7 +151,13 @@ impl Deployments {
 
     async fn do_step(&self, prepared: Prepared, done: &mut Vec<Before>) -> Result<(), StepError> {
         match prepared.plan {
-            Some(plan) => done.push(self.put(plan).await?),
+            Some(plan) => {
+                let spec = plan.spec.clone();
+                done.push(self.put(plan).await?);
+                if let Step::Rebuild { .. } = prepared.step {
+                    self.bring_leftovers(&spec).await?;
+                }
+            }
             None => {
                 self.drained(&prepared.stages).await?;
                 for stage in prepared.stages {
