@@ -1,6 +1,6 @@
 //! Side-by-side benchmarks: Hivewire and the systems its users would otherwise take.
 //!
-//! Six parts, each usable alone:
+//! Parts, each usable alone:
 //!
 //! - [`peers`] starts real brokers on loopback and ends them again, whatever happens. Other
 //!   tests use it too; the main types are [`peers::rabbitmq::RabbitMq`],
@@ -10,8 +10,10 @@
 //!   every body that arrives.
 //! - [`workers`] drives our workers and the actors of other libraries within this process.
 //! - [`relays`] moves messages from queue to queue, with a stage and without.
+//! - [`streams`] sends events through stages in memory, and through the operators of other engines.
 //! - [`gateways`] runs programs whose workers are divided among several nodes.
 //! - [`nodes`] starts clusters of nodes, and looks at what becomes of messages while nodes come and go.
+//! - [`elastic`] puts a planned load on a stage while it grows, shrinks and moves its buckets.
 //! - [`cases`] lists what is compared, [`report`] writes down how it came out.
 //!
 //! Everything blocks; what needs an async runtime starts its own.
@@ -38,9 +40,11 @@
 
 pub mod cases;
 pub mod drivers;
+pub mod elastic;
 pub mod gateways;
 pub mod nodes;
 pub mod peers;
 pub mod relays;
 pub mod report;
+pub mod streams;
 pub mod workers;

@@ -1,6 +1,5 @@
 //! Runs the benchmarks and writes down how they came out.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -146,18 +145,13 @@ fn show(case: &Case) -> impl FnMut(Side, &Measurement) {
 }
 
 fn write(row: &report::Row) -> anyhow::Result<()> {
-    let results = workspace().join("bench/results.json");
+    let results = report::workspace().join("bench/results.json");
     report::merge_results(&results, std::slice::from_ref(row))?;
     let rows = report::read_rows(&results)?;
     let part = report::document(&cases::all(), &rows, &Machine::inspect());
-    let page = workspace().join("docs/benchmarks.md");
+    let page = report::workspace().join("docs/benchmarks.md");
     let old = std::fs::read_to_string(&page).unwrap_or_default();
-    std::fs::create_dir_all(workspace().join("docs")).context("cannot make docs")?;
+    std::fs::create_dir_all(report::workspace().join("docs")).context("cannot make docs")?;
     std::fs::write(&page, report::merge_document(&old, &part))
         .with_context(|| format!("cannot write {}", page.display()))
-}
-
-fn workspace() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
 }

@@ -1,8 +1,11 @@
 //! What is compared: one table of cases, and how one of them is run.
 
 mod control;
+mod elastic;
+mod flow_chain;
 mod gamq_published;
 mod gateways;
+mod nexmark;
 mod node_fifty;
 mod node_move;
 mod node_shares;
@@ -19,6 +22,8 @@ mod worker_start;
 mod worker_tell;
 
 use crate::drivers::LoadError;
+use crate::elastic::plot;
+use crate::elastic::staircase::{Staircase, climb};
 use crate::gateways::Gateways;
 use crate::nodes::ClusterError;
 use crate::nodes::crowd::Crowd;
@@ -27,7 +32,7 @@ use crate::peers::hivewire::Hivewire;
 use crate::peers::nats::Nats;
 use crate::peers::postgres::Postgres;
 use crate::peers::rabbitmq::RabbitMq;
-use crate::report::Row;
+use crate::report::{self, Row};
 use crate::workers::WorkerError;
 
 /// What can go wrong in a case.
@@ -45,6 +50,9 @@ pub enum CaseError {
     /// Nodes did not do what they should.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// A picture could not be written.
+    #[error("cannot write a picture: {0}")]
+    Plot(#[from] std::io::Error),
     /// A case of this name does not exist.
     #[error("there is no case {name:?}; there are: {known}")]
     Unknown {
@@ -168,6 +176,8 @@ pub fn all() -> Vec<&'static Case> {
         .chain(worker_memory::CASES)
         .chain(worker_durable::CASES)
         .chain(worker_replace::CASES)
+        .chain(flow_chain::CASES)
+        .chain(nexmark::CASES)
         .chain(stage_relay::CASES)
         .chain(gateways::CASES)
         .chain(node_move::CASES)
@@ -175,6 +185,7 @@ pub fn all() -> Vec<&'static Case> {
         .chain(node_shares::CASES)
         .chain(node_fifty::CASES)
         .chain(control::CASES)
+        .chain(elastic::CASES)
         .collect()
 }
 
@@ -210,6 +221,7 @@ pub struct Systems {
     nats: Option<Nats>,
     postgres: Option<Postgres>,
     crowd: Option<Crowd>,
+    staircases: Option<(u32, Staircase, Staircase)>,
     destinations: u32,
 }
 
@@ -241,6 +253,25 @@ impl Systems {
             self.crowd = Some(Crowd::gather(nodes)?);
         }
         Ok(self.crowd.as_ref().expect("it was just gathered"))
+    }
+
+    /// A run of the staircase with scaling and one without, in so many hundredths of the whole time. They take minutes, so
+    /// all cases share them.
+    fn staircases(&mut self, hundredths: u32) -> Result<(&Staircase, &Staircase)> {
+        if self
+            .staircases
+            .as_ref()
+            .is_none_or(|(of, ..)| *of != hundredths)
+        {
+            let share = f64::from(hundredths) / 100.0;
+            let (scaled, fixed) = (climb(share, true)?, climb(share, false)?);
+            if hundredths == 100 {
+                report::write_plot("staircase", &plot::draw(&scaled, &fixed))?;
+            }
+            self.staircases = Some((hundredths, scaled, fixed));
+        }
+        let (_, scaled, fixed) = self.staircases.as_ref().expect("they were just run");
+        Ok((scaled, fixed))
     }
 
     /// A name that no earlier repetition has used, so that nothing is left over from one.

@@ -8,7 +8,22 @@ pub use document::{document, merge_document};
 pub use machine::Machine;
 pub use results::{ResultsError, Row, merge_results, read_rows};
 
+use std::path::{Path, PathBuf};
+
 use crate::cases::{Case, Target};
+
+/// Writes a picture for the page.
+pub fn write_plot(name: &str, svg: &str) -> std::io::Result<()> {
+    let plots = workspace().join("docs/plots");
+    std::fs::create_dir_all(&plots)?;
+    std::fs::write(plots.join(format!("{name}.svg")), svg)
+}
+
+/// Where the repository is.
+pub fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
 
 /// One line of a table for the terminal or the page.
 #[derive(Debug)]

@@ -373,6 +373,7 @@ fn deploy_and_change(node: &Checked) {
     let versions = node.get(200, &format!("{stage}/versions"));
     assert_eq!(versions["versions"][0]["state"], "current", "{versions}");
     node.get(200, &format!("{stage}/history"));
+    node.get(200, &format!("{stage}/decisions?limit=10"));
     node.get(200, "/api/v1/history?limit=1");
     node.call(200, "GET", &format!("{stage}/logs?tail=10"), &[], b"");
 }

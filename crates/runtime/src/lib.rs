@@ -83,6 +83,6 @@ pub use spec::{Delivery, HandOverRule, Intake, StageKind, StageSpec, WORKERS_MAX
 pub use stage::Part;
 pub use supervision::{OnFailure, Strategy, SupervisionRule};
 pub use views::{
-    FlowView, HistoryEntry, HistoryEvent, LogLine, StageLoad, StageState, StageView, WorkerState,
-    WorkerView,
+    FlowView, HistoryEntry, HistoryEvent, LatencyView, LogLine, StageLoad, StageState, StageView,
+    WorkerState, WorkerView,
 };

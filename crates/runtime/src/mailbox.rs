@@ -197,6 +197,8 @@ pub(crate) struct Mailbox {
     pub active: bool,
     /// Messages wait although they could be handled: the worker is stopped or waits to restart.
     pub held: bool,
+    /// The worker is gone for good: whoever still knows it has to find another way.
+    pub gone: bool,
 }
 
 impl Mailbox {
@@ -321,7 +323,8 @@ impl Mailbox {
 
     /// Takes everything out.
     pub fn drain(&mut self) -> Vec<Envelope> {
-        self.mark = None;
+        // The worker comes to the mark when it looks the next time.
+        self.mark = self.mark.map(|_| 0);
         iter::from_fn(|| self.messages.pop()).collect()
     }
 }

@@ -51,9 +51,21 @@ pub struct StageView {
     /// How long its buckets paused while they moved.
     #[serde(default)]
     pub moves: MovePauses,
+    /// How long messages wait for its workers, if any did of late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyView>,
     /// How it finds its number of workers by itself, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<ScalingView>,
+}
+
+/// How long messages wait for the workers of a stage, as probes behind them tell.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyView {
+    /// Half of them wait no longer.
+    pub p50_ms: f64,
+    /// Ninety-nine of a hundred wait no longer.
+    pub p99_ms: f64,
 }
 
 /// How busy a stage is, and how it is doing.
@@ -73,6 +85,8 @@ pub struct StageLoad {
     pub waiting: u64,
     /// How many workers it has.
     pub workers_count: u32,
+    /// How long messages wait for its workers, if any did of late.
+    pub latency: Option<LatencyView>,
     /// How it finds its number of workers by itself, if it does.
     pub scaling: Option<ScalingView>,
 }

@@ -19,6 +19,8 @@ mod keyed;
 mod providing;
 #[path = "suite/routed.rs"]
 mod routed;
+#[path = "suite/scaling.rs"]
+mod scaling;
 #[path = "suite/shared.rs"]
 mod shared;
 #[path = "suite/slow_commits.rs"]

@@ -346,12 +346,15 @@ pub(crate) fn data_of(value: &dyn Val) -> Result<Data, String> {
 
 fn rare_data_of(value: &dyn Val) -> Result<Data, String> {
     if let Some(map) = value.downcast_ref::<CelMap<'_>>() {
-        let field = |(name, value): (&CelMapKey<'_>, &Box<dyn Val + '_>)| match name {
-            CelMapKey::String(name) => Ok((name.clone().into_static(), data_of(value.as_ref())?)),
-            _ => Err("the names in a record are strings; write string(…) around others".to_owned()),
-        };
-        let fields: Result<Record, String> = map.inner().iter().map(field).collect();
-        return Ok(Data::Record(fields?));
+        let mut fields = Vec::with_capacity(map.inner().len());
+        for (name, value) in map.inner() {
+            let CelMapKey::String(name) = name else {
+                let wanted = "the names in a record are strings; write string(…) around others";
+                return Err(wanted.to_owned());
+            };
+            fields.push((name.clone().into_static(), data_of(value.as_ref())?));
+        }
+        return Ok(Data::record(fields));
     }
     if let Some(list) = value.downcast_ref::<CelList<'_>>() {
         let values: Result<Vec<Data>, String> = list

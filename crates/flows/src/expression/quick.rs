@@ -15,12 +15,15 @@ use crate::event::{Data, Record, Text, data_of};
 /// Whole numbers below this are exact as floating point.
 const EXACT_MAX: i64 = 1 << 53;
 
+/// Names of fields, from the outside in.
+type Parts = Box<[Box<str>]>;
+
 /// A part of an expression.
 #[derive(Debug)]
 pub(super) enum Node {
     Constant(Data),
-    Path(Box<str>, Box<[Box<str>]>),
-    Has(Box<str>, Box<[Box<str>]>),
+    Path(Box<str>, Parts),
+    Has(Box<str>, Parts),
     Not(Box<Node>),
     And(Box<[Node; 2]>),
     Or(Box<[Node; 2]>),
@@ -183,7 +186,7 @@ fn constant(literal: &LiteralValue) -> Option<Data> {
 }
 
 /// A variable and the names that lead on from there.
-fn path(expression: &IdedExpr) -> Option<(Box<str>, Box<[Box<str>]>)> {
+fn path(expression: &IdedExpr) -> Option<(Box<str>, Parts)> {
     let mut parts: Vec<Box<str>> = Vec::new();
     let mut at = expression;
     loop {

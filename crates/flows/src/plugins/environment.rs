@@ -23,8 +23,6 @@ pub struct Environment {
     pub folder: Option<PathBuf>,
     /// Where measured values are shown.
     pub metrics: Option<Arc<dyn Metrics>>,
-    /// Which PostgreSQL servers may be written to.
-    pub databases: Option<Arc<dyn Databases>>,
 }
 
 /// A request over HTTP.
@@ -90,12 +88,6 @@ pub trait Metrics: Send + Sync {
         kind: &MetricKind,
         labels: &[(String, String)],
     ) -> Result<Arc<dyn Metric>, String>;
-}
-
-/// Knows databases by name, so that flows hold no passwords.
-pub trait Databases: Send + Sync {
-    /// How to connect to the database of this name.
-    fn connection(&self, name: &str) -> Result<tokio_postgres::Config, String>;
 }
 
 impl Environment {

@@ -17,22 +17,32 @@ mod state;
 mod worker;
 
 mod aggregate;
+mod batch;
+mod deduplicate;
+mod enrich;
 mod file_lines;
 mod filter;
 mod flat_map;
 mod from_bus;
+mod from_http;
 mod generator;
+mod join;
 mod key_by;
 mod map;
 mod merge;
+mod prioritise;
 mod split;
+mod throttle;
 mod timer;
 mod to_bus;
 mod to_file;
+mod to_http;
+mod to_prometheus;
+mod to_sqlite;
 mod window;
 
 pub use built_in::{BuiltIn, Outputs};
-pub use environment::{Answer, Databases, Environment, Http, Metric, MetricKind, Metrics, Request};
+pub use environment::{Answer, Environment, Http, Metric, MetricKind, Metrics, Request};
 pub use parameters::{Formula, OnError, ParameterError, Period};
 pub use reference::reference;
 
@@ -43,6 +53,7 @@ pub static BUILT_IN: &[BuiltIn] = &[
     BuiltIn::of::<file_lines::FileLines>(),
     BuiltIn::of::<from_bus::FromQueue>(),
     BuiltIn::of::<from_bus::FromTopic>(),
+    BuiltIn::of::<from_http::FromHttp>(),
     BuiltIn::of::<map::Map>(),
     BuiltIn::of::<filter::Filter>(),
     BuiltIn::of::<flat_map::FlatMap>(),
@@ -51,9 +62,18 @@ pub static BUILT_IN: &[BuiltIn] = &[
     BuiltIn::of::<key_by::KeyBy>(),
     BuiltIn::of::<aggregate::Aggregate>(),
     BuiltIn::of::<window::Window>(),
+    BuiltIn::of::<join::Join>(),
+    BuiltIn::of::<deduplicate::Deduplicate>(),
+    BuiltIn::of::<throttle::Throttle>(),
+    BuiltIn::of::<prioritise::Prioritise>(),
+    BuiltIn::of::<batch::Batch>(),
+    BuiltIn::of::<enrich::Enrich>(),
     BuiltIn::of::<to_file::ToFile>(),
     BuiltIn::of::<to_bus::ToQueue>(),
     BuiltIn::of::<to_bus::ToTopic>(),
+    BuiltIn::of::<to_http::ToHttp>(),
+    BuiltIn::of::<to_sqlite::ToSqlite>(),
+    BuiltIn::of::<to_prometheus::ToPrometheus>(),
 ];
 
 /// The one with this id.

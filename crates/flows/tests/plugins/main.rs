@@ -1,6 +1,7 @@
 //! Built-in plug-ins: one suite that all of them pass, and models of those that compute over many events.
 
 mod contract;
+mod examples;
 mod models;
 mod rig;
 mod samples;

@@ -210,6 +210,73 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn duplicates_are_those_of_the_model(samples in samples(), within in 1_i64..500, keys_max in 1_usize..12, batch in 1_usize..50) {
+        let events: Vec<Value> = samples.iter().map(|(time, _, number)| json!({ "at": time, "id": number % 10 })).collect();
+        let parameters = json!({ "by": "event.id", "time": "event.at", "within": format!("{within}ms"), "keys_max": keys_max });
+        let rig = fed("deduplicate", &parameters, &events, batch);
+        let (mut seen, mut latest): (Vec<(i64, String)>, i64) = (Vec::new(), 0);
+        let mut expected = Vec::new();
+        for (event, &(time, _, number)) in events.iter().zip(&samples) {
+            latest = latest.max(time);
+            let id = (number % 10).to_string();
+            if seen.iter().any(|(at, known)| *known == id && at + within > latest) {
+                expected.push(("duplicates".to_owned(), event.clone()));
+                continue;
+            }
+            expected.push(("out".to_owned(), event.clone()));
+            seen.retain(|(at, known)| *known != id && at + within > latest);
+            seen.push((time, id));
+            seen.sort();
+            if seen.len() > keys_max {
+                seen.remove(0);
+            }
+        }
+        prop_assert_eq!(&rig.out, &expected);
+        prop_assert!(rig.store.state.lock().len() <= 2 * keys_max + 1);
+    }
+
+    #[test]
+    fn pairs_are_those_of_the_model(
+        samples in samples(), within in 0_i64..300, out_of_order in 0_i64..500, keep_left: bool, batch in 1_usize..50,
+    ) {
+        let events: Vec<Value> = samples.iter().enumerate()
+            .map(|(n, (time, key, number))| json!({ "at": time, "key": key, "left": number % 2 == 0, "n": n }))
+            .collect();
+        let parameters = json!({
+            "left": "event.left", "by": "event.key", "time": "event.at", "within": format!("{within}ms"),
+            "out_of_order": format!("{out_of_order}ms"), "keep_left": keep_left,
+        });
+        let rig = idle(fed("join", &parameters, &events, batch));
+        let (mut taken, mut late, mut watermark): (Vec<&Value>, _, _) = (Vec::new(), Vec::new(), i64::MIN);
+        for event in &events {
+            let at = event["at"].as_i64().unwrap();
+            if at < watermark { late.push(event.clone()) } else { taken.push(event) }
+            watermark = watermark.max(at - out_of_order);
+        }
+        // Whatever was in time meets everything of the other side that is near enough.
+        let mut expected = Vec::new();
+        for left in taken.iter().filter(|event| event["left"] == true) {
+            let near = |right: &&&Value| right["left"] == false && right["key"] == left["key"]
+                && (right["at"].as_i64().unwrap() - left["at"].as_i64().unwrap()).abs() <= within;
+            let rights: Vec<&&Value> = taken.iter().filter(near).collect();
+            if rights.is_empty() && keep_left {
+                expected.push(json!({ "key": left["key"], "left": left, "right": null }));
+            }
+            expected.extend(rights.iter().map(|right| json!({ "key": left["key"], "left": left, "right": right })));
+        }
+        let mut out = rig.at("out");
+        out.sort_by_key(Value::to_string);
+        expected.sort_by_key(Value::to_string);
+        prop_assert_eq!(rig.at("late"), late);
+        prop_assert_eq!(out, expected);
+        prop_assert_eq!(rig.store.state.lock().len(), 1, "nothing waits in the end");
+    }
+}
+
 #[test]
 fn the_model_of_windows_finds_what_is_wrong() {
     let samples = [(10, 0, 1), (95, 0, 2), (130, 0, 3), (20, 0, 4)];

@@ -74,7 +74,7 @@ pub fn events(id: &str, count: u64) -> Option<Vec<Value>> {
             "batch" => json!({ "n": n }),
             "enrich" => json!({ "customer": n % 4, "n": n }),
             "join" => {
-                json!({ "kind": if n % 2 == 0 { "order" } else { "payment" }, "order": n / 3, "at": 1_000_000 + n * 1_000 })
+                json!({ "kind": if n.is_multiple_of(2) { "order" } else { "payment" }, "order": n / 3, "at": 1_000_000 + n * 1_000 })
             }
             "to-sqlite" => {
                 json!({ "sensor": format!("s{}", n % 4), "celsius": n as f64 / 2.0, "at": n })

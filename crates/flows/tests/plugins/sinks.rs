@@ -1,8 +1,12 @@
 //! Plug-ins that meet the world outside.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use flows::plugins::{Answer, Http, Metric, MetricKind, Metrics, Request};
 use kernel::{Destination, Message, Name};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::rig::{Rig, built_in, outside, run};
@@ -158,5 +162,196 @@ fn a_queue_gives_back_what_was_not_committed() {
         drop(rig);
         let other = bus.subscribe(&queue, 10, second).await.unwrap();
         assert_eq!(other.next_batch(10, second).await.unwrap().len(), 1);
+    });
+}
+
+/// Answers with what it is told, and keeps what it was asked.
+#[derive(Default)]
+struct FakeHttp {
+    answers: Mutex<Vec<Result<Answer, String>>>,
+    asked: Mutex<Vec<Request>>,
+}
+
+#[async_trait]
+impl Http for FakeHttp {
+    async fn ask(&self, request: Request) -> Result<Answer, String> {
+        self.asked.lock().push(request);
+        self.answers.lock().remove(0)
+    }
+}
+
+fn answer(status: u16, etag: Option<&str>, body: &'static str) -> Result<Answer, String> {
+    let etag = etag.map(|etag| ("etag".to_owned(), etag.to_owned()));
+    Ok(Answer {
+        status,
+        headers: etag.into_iter().collect(),
+        body: body.into(),
+    })
+}
+
+#[test]
+fn events_are_posted_and_a_refusal_fails_the_turn() {
+    run(async {
+        let http = Arc::new(FakeHttp::default());
+        *http.answers.lock() = vec![
+            answer(204, None, ""),
+            answer(500, None, "no room"),
+            Err("no route".to_owned()),
+        ];
+        let mut environment = environment();
+        environment.http = Some(http.clone());
+        let parameters = r#"{"url": "https://example.com/hook", "headers": {"x-a": "b"}}"#;
+        let mut rig = built_in(&environment, "to-http", parameters).await;
+        rig.handle(&[outside(&json!({ "b": 1, "a": 2 }))])
+            .await
+            .unwrap();
+        let failure = rig.handle(&[outside(&json!(1))]).await.unwrap_err();
+        assert!(failure.reason.contains("500: no room"), "{failure}");
+        let failure = rig.handle(&[outside(&json!(1))]).await.unwrap_err();
+        assert!(failure.reason.contains("no route"), "{failure}");
+        let asked = http.asked.lock();
+        assert_eq!(
+            (asked[0].method, &asked[0].body[..]),
+            ("POST", &br#"{"a":2,"b":1}"#[..])
+        );
+        let names: Vec<&str> = asked[0]
+            .headers
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        assert_eq!(names, ["content-type", "idempotency-key", "x-a"]);
+        assert_eq!(
+            asked[1].headers, asked[2].headers,
+            "what is tried again has the same key"
+        );
+    });
+}
+
+#[test]
+fn a_server_is_asked_and_what_did_not_change_comes_once() {
+    run(async {
+        let http = Arc::new(FakeHttp::default());
+        *http.answers.lock() = vec![
+            answer(200, Some("one"), "[1, 2]"),
+            answer(304, None, ""),
+            answer(200, None, "[1, 2]"),
+            Err("no route".to_owned()),
+            answer(200, None, "plain"),
+        ];
+        let mut environment = environment();
+        environment.http = Some(http.clone());
+        let parameters = r#"{"url": "http://example.com/", "every": "10s", "each": true}"#;
+        let mut rig = built_in(&environment, "from-http", parameters).await;
+        for _ in 0..5 {
+            rig.provide().await.unwrap();
+            // Too early, also for another instance: nothing is asked.
+            rig.crash().await;
+            rig.provide().await.unwrap();
+            rig.advance(Duration::from_secs(10)).await;
+        }
+        assert_eq!(rig.at("out"), [json!(1), json!(2), json!("plain")]);
+        assert_eq!(rig.at("refused")[0]["reason"], "no route");
+        let asked = http.asked.lock();
+        assert_eq!(asked.len(), 5);
+        assert_eq!(
+            asked[1].headers,
+            [("if-none-match".to_owned(), "one".to_owned())]
+        );
+    });
+}
+
+#[test]
+fn rows_are_written_and_those_with_a_key_once() {
+    run(async {
+        let environment = environment();
+        let parameters = r#"{"file": "o/s.db", "table": "latest", "key": ["sensor"],
+            "columns": {"sensor": "event.s", "celsius": "event.c", "all": "event"}}"#;
+        let mut rig = built_in(&environment, "to-sqlite", parameters).await;
+        let batch = [
+            json!({ "s": "a", "c": 1 }),
+            json!({ "s": "b", "c": 2.5 }),
+            json!({ "s": "a", "c": null }),
+        ];
+        let batch: Vec<_> = batch.iter().map(outside).collect();
+        rig.undone(&batch).await;
+        rig.handle(&batch).await.unwrap();
+        let database =
+            rusqlite::Connection::open(environment.folder.unwrap().join("o/s.db")).unwrap();
+        let mut rows = database
+            .prepare("SELECT sensor, celsius, \"all\" FROM latest ORDER BY sensor")
+            .unwrap();
+        let rows = rows
+            .query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .unwrap();
+        let rows: Vec<(String, Option<f64>, String)> = rows.map(Result::unwrap).collect();
+        assert_eq!(
+            rows,
+            [
+                ("a".to_owned(), None, r#"{"c":null,"s":"a"}"#.to_owned()),
+                ("b".to_owned(), Some(2.5), r#"{"c":2.5,"s":"b"}"#.to_owned()),
+            ]
+        );
+        let to_sqlite = flows::plugins::find("to-sqlite").unwrap();
+        let bad = br#"{"file": "x", "table": "a\"; DROP TABLE b; --", "columns": {"a": "1"}}"#;
+        assert_eq!(to_sqlite.check(bad).unwrap_err().field(), "table");
+    });
+}
+
+/// Keeps what was recorded under each set of labels.
+#[derive(Clone, Default)]
+struct FakeMetrics(Arc<Mutex<Vec<(String, f64)>>>);
+
+struct FakeMetric(String, FakeMetrics);
+
+impl Metric for FakeMetric {
+    fn record(&self, value: f64) {
+        self.1.0.lock().push((self.0.clone(), value));
+    }
+}
+
+impl Metrics for FakeMetrics {
+    fn metric(
+        &self,
+        name: &str,
+        _: &str,
+        _: &MetricKind,
+        labels: &[(String, String)],
+    ) -> Result<Arc<dyn Metric>, String> {
+        Ok(Arc::new(FakeMetric(
+            format!("{name}{labels:?}"),
+            self.clone(),
+        )))
+    }
+}
+
+#[test]
+fn metrics_have_a_bounded_number_of_labels() {
+    run(async {
+        let metrics = FakeMetrics::default();
+        let mut environment = environment();
+        environment.metrics = Some(Arc::new(metrics.clone()));
+        let parameters = r#"{"metric": "sales", "help": "Sales.", "kind": "counter", "value": "event.v",
+            "labels": {"shop": "event.s"}, "series_max": 2}"#;
+        let mut rig = built_in(&environment, "to-prometheus", parameters).await;
+        for (shop, value) in [("a", 1.0), ("b", 2.0), ("c", 3.0), ("a", 4.0), ("d", 5.0)] {
+            rig.handle(&[outside(&json!({ "s": shop, "v": value }))])
+                .await
+                .unwrap();
+        }
+        let recorded: Vec<(String, f64)> = metrics.0.lock().clone();
+        let label = |shop: &str| format!("sales[(\"shop\", \"{shop}\")]");
+        let expected = [
+            ("a", 1.0),
+            ("b", 2.0),
+            ("other", 3.0),
+            ("a", 4.0),
+            ("other", 5.0),
+        ];
+        assert_eq!(recorded, expected.map(|(shop, value)| (label(shop), value)));
+        let failure = rig
+            .handle(&[outside(&json!({ "s": "a", "v": -1 }))])
+            .await
+            .unwrap_err();
+        assert!(failure.reason.contains("only grows"), "{failure}");
     });
 }

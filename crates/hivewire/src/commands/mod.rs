@@ -11,6 +11,7 @@ mod dead;
 mod deploy;
 mod diff;
 mod events;
+mod explain;
 mod export;
 mod flow_file;
 mod history;
@@ -31,6 +32,7 @@ mod send;
 mod stop;
 mod subscribe;
 mod time;
+mod top;
 mod up;
 
 use std::path::PathBuf;
@@ -141,6 +143,10 @@ enum Command {
     Plugins(plugins::Plugins),
     /// Show flows and stages, or one stage with its workers
     Ps(ps::Ps),
+    /// Watch stages in the terminal: rates, latency, depth, workers, last decisions
+    Top(top::Top),
+    /// Say why a stage has as many workers as it has: each decision with its numbers
+    Explain(explain::Explain),
     /// Send a message to a stage, a worker, a queue or a topic
     Send(send::Send),
     /// Send a message to a stage or worker and print the reply
@@ -197,6 +203,8 @@ impl Command {
             Self::Export(command) => command.run(global),
             Self::Plugins(command) => command.run(global),
             Self::Ps(command) => command.run(global),
+            Self::Top(command) => command.run(global),
+            Self::Explain(command) => command.run(global),
             Self::Send(command) => command.run(global),
             Self::Ask(command) => command.run(global),
             Self::Logs(command) => command.run(global),

@@ -35,7 +35,7 @@ use flows::plugins::Environment;
 use kernel::worker::InstanceLimits;
 use kernel::{Clock, Name, StageAddress};
 use parking_lot::Mutex;
-use runtime::{HistoryEntry, HistoryEvent, Runtime, WorkerView};
+use runtime::{HistoryEntry, HistoryEvent, Runtime, ScaleDecision, WorkerView};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -339,6 +339,15 @@ impl Deployments {
         self.add_nodes(&mut shown);
         let [shown] = shown;
         Ok(shown)
+    }
+
+    /// What a stage decided about its number of workers, the oldest first.
+    pub fn decisions(&self, stage: &StageAddress) -> Result<Vec<ScaleDecision>, UnknownStage> {
+        match self.runtime.decisions(stage) {
+            Some(decisions) => Ok(decisions),
+            // One that could not be loaded decides nothing.
+            None => self.stage(stage).map(|_| Vec::new()),
+        }
     }
 
     /// What a stage is to be, as it is stored now.

@@ -6,7 +6,7 @@ use axum::extract::{Path, Query};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use kernel::{Name, StageAddress, WorkerAddress};
-use runtime::{HistoryEntry, HistoryEvent, StageState, WorkerState, WorkerView};
+use runtime::{HistoryEntry, HistoryEvent, ScaleDecision, StageState, WorkerState, WorkerView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,8 @@ use crate::deploy::{
 const WORKERS_DEFAULT: usize = 100;
 const WORKERS_MAX: usize = 10_000;
 const HISTORY_MAX: usize = 10_000;
+/// A stage keeps no more.
+const DECISIONS_MAX: usize = 200;
 
 pub(super) type StagePath = Result<Path<(String, String)>, PathRejection>;
 
@@ -382,6 +384,36 @@ pub(super) async fn stage_history(
         running.deployments.stage(&stage)?;
     }
     history_page(history, query).map(Tagged)
+}
+
+/// How many decisions somebody wants to see.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DecisionsQuery {
+    /// The newest so many: all that are kept, 200, unless it says otherwise.
+    #[schemars(range(max = DECISIONS_MAX))]
+    limit: Option<usize>,
+}
+
+/// What a stage decided about its number of workers.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DecisionList {
+    /// The oldest first.
+    decisions: Vec<ScaleDecision>,
+}
+
+pub(super) async fn decisions(
+    Node(running): Node,
+    path: StagePath,
+    query: Result<Query<DecisionsQuery>, QueryRejection>,
+) -> Result<Tagged<DecisionList>, Problem> {
+    let stage = stage_of(path)?;
+    let Query(query) = query.map_err(bad_query)?;
+    let limit = checked(query.limit, DECISIONS_MAX, DECISIONS_MAX)?;
+    let mut decisions = running.deployments.decisions(&stage)?;
+    let older = decisions.len().saturating_sub(limit);
+    let decisions = decisions.split_off(older);
+    Ok(Tagged(DecisionList { decisions }))
 }
 
 /// A page of a history. Several things can happen at the same time, so a page goes on after the time of its

@@ -124,6 +124,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/flows/{flow}/{stage}/workers", "the workers of a stage, page by page", || get(flows::workers)),
     route("DELETE", "/api/v1/flows/{flow}/{stage}/workers/{worker}", "stops one worker", || delete(flows::stop_worker).fails(&[409, 500])),
     route("GET", "/api/v1/flows/{flow}/{stage}/history", "what happened to a stage: versions, rollbacks, failures", || get(flows::stage_history)),
+    route("GET", "/api/v1/flows/{flow}/{stage}/decisions", "what a stage decided about its number of workers, and why", || get(flows::decisions)),
     route("GET", "/api/v1/flows/{flow}/{stage}/logs", "what its workers wrote, one line of JSON each", || get(logs::show).streams::<runtime::LogLine>()),
     route("POST", "/api/v1/flows/{flow}/{stage}/scale", "gives a stage another number of workers", || post(flows::scale).guarded().once().fails(&[500])),
     route("GET", "/api/v1/nodes", "all nodes that share the work, and what they have of it", || get(nodes::list).fails(&[409])),

@@ -429,11 +429,9 @@ impl Run {
         completions.push(&self.cell, submitted, local).await;
     }
 
-    /// Hands over what stays in this process. If the stage finds its size by itself, the time that this waits is
-    /// not counted as work.
+    /// Hands over what stays in this process. The time that this waits for room does not count as work.
     async fn deliver(&mut self, local: Locals) {
-        let stage = self.cell.stage.clone();
-        let mut delivered = std::pin::pin!(local.deliver(&stage.runtime));
+        let mut delivered = std::pin::pin!(local.deliver(&self.cell.stage.runtime));
         let at_once = futures_lite::future::poll_once(&mut delivered).await;
         if at_once.is_none() {
             let began = Instant::now();

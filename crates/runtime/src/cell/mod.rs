@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use self::run::Body;
 use crate::control::Control;
 use crate::mailbox::{Envelope, Mailbox};
-use crate::scaling::{Gauge, WorkerSample};
+use crate::scaling::{Gauge, Probe, WorkerSample};
 use crate::scope::Scope;
 use crate::stage::{Stage, Version};
 use crate::turn_threads::TurnThreads;
@@ -174,7 +174,7 @@ impl Cell {
         messages_max: u32,
     ) -> Result<(), Incoming> {
         let mut mailbox = self.mailbox.lock();
-        if mailbox.len() as u32 >= messages_max {
+        if mailbox.gone || mailbox.len() as u32 >= messages_max {
             return Err(incoming);
         }
         mailbox.push(Envelope::local(incoming, bucket));
@@ -348,6 +348,12 @@ impl Cell {
         gauge.sample(self.turns(), now)
     }
 
+    /// What became of the last probe.
+    pub fn take_probe(&self, now: Instant) -> Probe {
+        let gauge = self.gauge.get();
+        gauge.map_or(Probe::None, |gauge| gauge.take_probe(now))
+    }
+
     /// Sends a probe to the worker, behind what waits. One that has nothing to do is not woken for it.
     pub fn probe(&self, now: Instant) {
         let gauge = self.gauge.get_or_init(Box::default);
@@ -364,6 +370,12 @@ impl Cell {
     /// Lets others know how much waits, after the mailbox was changed.
     fn note_waiting(&self, mailbox: &Mailbox) {
         self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
+    }
+
+    /// The worker is gone for good: takes away what waits, and lets nothing more in.
+    pub fn retire(&self) -> Vec<Envelope> {
+        self.mailbox.lock().gone = true;
+        self.take_waiting()
     }
 
     /// The child of that name.

@@ -285,10 +285,8 @@ impl Run {
             }
             let before = self.desk.batch.len();
             self.accept_bucket(bucket);
-            if let Scope::Bucket(bucket) = self.cell.scope(bucket) {
-                let taken = before - self.desk.batch.len();
-                self.cell.stage.count_bucket(bucket, taken);
-            }
+            let taken = before - self.desk.batch.len();
+            self.cell.stage.count_bucket(bucket, taken);
             let scope = self.cell.scope(bucket);
             if !self.group(&scope).await {
                 // A failure: what is left waits in its place behind what failed.
@@ -301,8 +299,9 @@ impl Run {
         let worked = (now - began).saturating_sub(self.desk.waited);
         self.measure(messages, worked);
         if let Some(gauge) = self.cell.gauge.get() {
+            // While it waits for a commit it is not free for others; while it waits for room it is not the slow one.
             let blocked = self.desk.blocked;
-            gauge.add(worked.saturating_sub(blocked), blocked);
+            gauge.add((now - began).saturating_sub(blocked), blocked);
         }
         now
     }

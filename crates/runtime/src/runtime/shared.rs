@@ -104,6 +104,7 @@ impl Shared {
                 last = Instant::now();
                 for stage in shared.stages() {
                     stage.measure(seconds);
+                    stage.measure_latency();
                     stage.passivate();
                 }
             }

@@ -393,6 +393,7 @@ impl Controller {
             measured,
             predicted_per_second: change.predicted,
             achieved: None,
+            text: String::new(),
         })
     }
 

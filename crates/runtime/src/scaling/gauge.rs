@@ -63,15 +63,19 @@ impl Gauge {
         }
     }
 
-    /// What happened since the last look, given all turns of the worker.
-    pub fn sample(&self, turns: u64, now: Instant) -> WorkerSample {
+    /// What became of the last probe. That one was answered is told once.
+    pub fn take_probe(&self, now: Instant) -> Probe {
         let mut probe = self.probe.lock();
-        let result = match (probe.took.take(), probe.at) {
+        match (probe.took.take(), probe.at) {
             (Some(took), _) => Probe::Answered(took),
             (None, Some(at)) => Probe::Waits(now.saturating_duration_since(at)),
             (None, None) => Probe::None,
-        };
-        drop(probe);
+        }
+    }
+
+    /// What happened since the last look, given all turns of the worker.
+    pub fn sample(&self, turns: u64, now: Instant) -> WorkerSample {
+        let result = self.take_probe(now);
         let now = Seen {
             turns,
             busy_nanos: self.busy_nanos.load(Ordering::Relaxed),

@@ -19,10 +19,10 @@ mod view;
 pub(crate) use driver::Scaler;
 pub(crate) use gauge::Gauge;
 pub use pauses::MovePauses;
-pub(crate) use pauses::Pauses;
+pub(crate) use pauses::{Pauses, percentile};
 pub use record::{
     BucketMove, ScaleAchieved, ScaleChange, ScaleDecision, ScaleNumbers, ScaleReason,
 };
 pub use rule::{ScaleBy, ScaleRule, ScaleRuleError};
-pub(crate) use sample::{BucketSample, Sample, WorkerSample};
+pub(crate) use sample::{BucketSample, Probe, Sample, WorkerSample};
 pub use view::ScalingView;

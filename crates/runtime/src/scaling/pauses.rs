@@ -61,7 +61,7 @@ impl Pauses {
 }
 
 /// The smallest value that this share of a sorted list does not exceed.
-pub(super) fn percentile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
+pub(crate) fn percentile<T: Copy>(sorted: &[T], share: f64) -> Option<T> {
     let last = sorted.len().checked_sub(1)?;
     let at = (share * sorted.len() as f64).ceil() as usize;
     Some(sorted[at.saturating_sub(1).min(last)])

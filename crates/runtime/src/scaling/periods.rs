@@ -133,8 +133,8 @@ impl Periods {
     fn add_low(&mut self, rule: &ScaleRule, sample: &Sample) {
         let others = f64::from(sample.count().saturating_sub(1));
         let rate = sample.done() as f64 / sample.took.as_secs_f64().max(1e-6);
-        let is_low = others > 0.0 && rate < rule.low_watermark * self.peak * others
-            || others > 0.0 && sample.done() == 0;
+        let is_idle = sample.done() == 0;
+        let is_low = others > 0.0 && (is_idle || rate < rule.low_watermark * self.peak * others);
         push(&mut self.low, is_low, rule.underload_periods as usize);
         let arrivals = self.arrivals_per_second(1.0);
         push(

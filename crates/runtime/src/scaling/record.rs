@@ -32,6 +32,8 @@ pub struct ScaleDecision {
     pub predicted_per_second: f64,
     /// What came of it, once that is known.
     pub achieved: Option<ScaleAchieved>,
+    /// All of it in plain words.
+    pub text: String,
 }
 
 /// What was decided.
@@ -229,6 +231,10 @@ impl Decisions {
 
     /// All, the oldest first.
     pub fn list(&self) -> Vec<ScaleDecision> {
-        self.entries.iter().cloned().collect()
+        let told = |decision: &ScaleDecision| ScaleDecision {
+            text: decision.explain(),
+            ..decision.clone()
+        };
+        self.entries.iter().map(told).collect()
     }
 }

@@ -113,7 +113,7 @@ impl Stage {
     /// What is left of a child: its messages go back, its queue is read no more.
     async fn forget(&self, child: &Arc<Cell>) {
         self.count_turns_of(child);
-        release(child.take_waiting());
+        release(child.retire());
         self.stop_listening_for(child).await;
     }
 }

@@ -1,5 +1,7 @@
 //! Messages for buckets that are on their way from one worker to another.
 
+#![expect(clippy::result_large_err, reason = "what is refused is given back")]
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 

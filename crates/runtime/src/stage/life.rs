@@ -11,7 +11,9 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use super::start::start_all;
-use super::{Counters, Current, Entrance, Holds, Intakes, Plan, Rate, Shares, Stage, Version};
+use super::{
+    Counters, Current, Entrance, Holds, Intakes, Latency, Plan, Rate, Shares, Stage, Version,
+};
 use crate::alarm_clock::What;
 use crate::cell::{Cell, Place};
 use crate::control::{Control, Done};
@@ -106,6 +108,7 @@ impl Stage {
             current: Current::new(version),
             intakes: Intakes::default(),
             entrance: Entrance::default(),
+            latency: Latency::default(),
             cycle: AtomicU64::new(0),
             shares,
             state: AtomicU8::new(StageState::Running as u8),
@@ -267,7 +270,7 @@ impl Stage {
         let children = std::mem::take(&mut *self.children.lock());
         let owner = self.owner.lock().take();
         let all = cells.iter().chain(children.values()).chain(&owner);
-        let waiting = all.flat_map(|cell| cell.take_waiting());
+        let waiting = all.flat_map(|cell| cell.retire());
         let waiting = waiting.chain(self.holds.drain());
         let (pulled, local): (Vec<_>, Vec<_>) = waiting.partition(|e| e.source.is_some());
         release(pulled);

@@ -6,6 +6,7 @@ mod dispatch;
 mod entrance;
 mod holds;
 mod intake;
+mod latency;
 mod life;
 mod measure;
 mod moves;
@@ -37,13 +38,14 @@ use crate::spec::{Delivery, StageKind, StageSpec};
 use crate::store::Store;
 use crate::supervision::Supervisor;
 use crate::table::Table;
-use crate::views::{StageLoad, StageState, StageView};
+use crate::views::{LatencyView, StageLoad, StageState, StageView};
 use crate::waiting::Answers;
 
 use self::current::Current;
 use self::entrance::Entrance;
 use self::holds::Holds;
 pub(crate) use self::intake::Intakes;
+use self::latency::Latency;
 pub(crate) use self::life::release;
 use self::measure::BucketCounts;
 pub use self::shares::Part;
@@ -102,6 +104,7 @@ pub(crate) struct Stage {
     current: Current,
     intakes: Intakes,
     entrance: Entrance,
+    latency: Latency,
     /// The cycle of stages that it lies on; zero if it lies on none.
     cycle: AtomicU64,
     /// What this node has of the stage; none if it has all of it.
@@ -321,6 +324,7 @@ impl Stage {
             workers_count: cells.len() as u32,
             workers: cells.iter().take(WORKERS_SHOWN).map(|c| c.view()).collect(),
             moves: self.pauses.view(),
+            latency: self.latency_ms(),
             scaling: self.scaling(),
         }
     }
@@ -336,8 +340,17 @@ impl Stage {
             turns_per_second: self.rate.lock().per_second,
             waiting: cells.iter().map(|cell| u64::from(cell.waiting())).sum(),
             workers_count: cells.len() as u32,
+            latency: self.latency_ms(),
             scaling: self.scaling(),
         }
+    }
+
+    fn latency_ms(&self) -> Option<LatencyView> {
+        let (p50_ms, p99_ms) = match self.scaling() {
+            Some(scaling) => (scaling.probe_ms_p50, scaling.probe_ms_p99),
+            None => self.latency.percentiles_ms()?,
+        };
+        Some(LatencyView { p50_ms, p99_ms })
     }
 
     fn scaling(&self) -> Option<ScalingView> {

@@ -140,7 +140,7 @@ impl Stage {
     /// What waited for a worker that is gone goes to the others.
     fn pass_on(&self, gone: &Arc<Cell>) {
         let cells = self.cells.read();
-        for (index, envelope) in gone.take_waiting().into_iter().enumerate() {
+        for (index, envelope) in gone.retire().into_iter().enumerate() {
             cells[index % cells.len()].push(envelope);
         }
     }
