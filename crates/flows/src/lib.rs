@@ -2,6 +2,7 @@
 //!
 //! What it deliberately does not do: it deploys nothing itself, and knows no node, no REST and no files of components.
 
+pub mod document;
 mod event;
 mod expression;
 pub mod plugins;

@@ -126,6 +126,14 @@ pub(crate) fn wit() -> String {
     format!("{WORLDS}```wit\n{}```\n", build::WIT)
 }
 
+/// The JSON Schema of flow documents.
+pub(crate) fn flow_schema() -> String {
+    let schema = flows::document::schema();
+    let mut text = serde_json::to_string_pretty(&schema).expect("a schema is JSON");
+    text.push('\n');
+    text
+}
+
 const WORLDS: &str = "# WIT
 
 Printed by `hivewire internal-docs wit`; a test compares.

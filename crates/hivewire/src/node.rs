@@ -479,7 +479,12 @@ async fn start_deployments(
         node,
     );
     match starting.await {
-        Ok(deployments) => Ok(deployments),
+        Ok(deployments) => {
+            if let Some(own) = &engine.own {
+                deployments.see_broker(own.broker.clone());
+            }
+            Ok(deployments)
+        }
         Err(error) => {
             runtime.shutdown(Duration::ZERO).await;
             Err(error.into())

@@ -22,7 +22,14 @@ fn printed(page: &str) -> String {
 
 #[test]
 fn the_printed_pages_are_up_to_date() {
-    for file in ["cli.md", "configuration.md", "openapi.json", "wit.md"] {
+    let pages = [
+        "cli.md",
+        "configuration.md",
+        "flow-schema.json",
+        "openapi.json",
+        "wit.md",
+    ];
+    for file in pages {
         let (name, _) = file.split_once('.').unwrap();
         assert!(
             page(file) == printed(name),

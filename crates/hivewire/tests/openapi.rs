@@ -254,6 +254,47 @@ fn use_plugins(node: &Checked) {
     node.call(200, "PUT", "/api/v1/components", &wasm, &component);
 }
 
+fn apply_documents(node: &Checked) {
+    let document = json!({
+        "flow": "numbers",
+        "stages": { "all": { "plugin": "map", "parameters": { "to": "event" }, "to": "queue:all" } },
+    });
+    node.post(200, "/api/v1/document-check", &document);
+    let checked = node.post(200, "/api/v1/document-check", &json!({ "flow": "f" }));
+    assert_eq!(checked["sound"], false);
+    node.get(200, "/api/v1/document-schema");
+    let path = "/api/v1/documents/numbers";
+    node.get(404, path);
+    node.get(404, &format!("{path}/versions"));
+    let json = [("Content-Type", "application/json")];
+    let toml = [("Content-Type", "application/toml")];
+    let body = document.to_string();
+    let plan = format!("{path}?plan=true");
+    node.call(200, "PUT", &plan, &json, body.as_bytes());
+    node.call(200, "PUT", path, &json, body.as_bytes());
+    node.call(422, "PUT", path, &toml, b"flow = \"numbers\"");
+    node.call(
+        400,
+        "PUT",
+        "/api/v1/documents/other",
+        &json,
+        body.as_bytes(),
+    );
+    let other = [
+        ("Content-Type", "application/json"),
+        ("If-Match", "\"other\""),
+    ];
+    node.call(412, "PUT", path, &other, body.as_bytes());
+    node.get(200, path);
+    let accept = [("Accept", "application/toml")];
+    node.call(200, "GET", path, &accept, b"");
+    node.get(200, &format!("{path}/versions"));
+    node.get(200, &format!("{path}/versions/1"));
+    node.call(200, "GET", &format!("{path}/versions/1"), &accept, b"");
+    node.get(404, &format!("{path}/versions/9"));
+    node.delete(200, "/api/v1/flows/numbers");
+}
+
 fn deploy_and_change(node: &Checked) {
     let deployment = json!({ "as": "shop/counter", "source": worker("counter"), "workers": 3 });
     let deployed = node.post(200, "/api/v1/deployments", &deployment);
@@ -476,6 +517,7 @@ fn every_operation_answers_as_the_document_says() {
     look_at_the_node(&node);
     use_queues_and_topics(&node);
     use_plugins(&node);
+    apply_documents(&node);
     deploy_and_change(&node);
     see_messages_die(&node);
     tell_nodes(&node);

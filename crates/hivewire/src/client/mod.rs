@@ -134,6 +134,30 @@ impl Client {
         self.json(self.checked(answer)?)
     }
 
+    /// Puts JSON to a place that is named, if what is there has this ETag, and waits for as long as the caller says.
+    pub fn put_expected(
+        &self,
+        path: &str,
+        body: &Value,
+        etag: Option<&str>,
+        timeout: Duration,
+    ) -> Result<Value, ClientError> {
+        let request = self.agent.put(format!("{}{path}", self.server));
+        let request = request
+            .header("Authorization", self.authorization())
+            .header("Content-Type", "application/json");
+        let request = match etag {
+            Some(etag) => request.header("If-Match", etag),
+            None => request,
+        };
+        let answer = request
+            .config()
+            .timeout_global(Some(timeout))
+            .build()
+            .send(body.to_string());
+        self.json(self.checked(answer)?)
+    }
+
     /// Uploads bytes that say themselves where they belong.
     pub fn post_bytes(
         &self,

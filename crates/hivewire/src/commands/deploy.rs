@@ -22,7 +22,7 @@ const DIGITS_SHOWN: usize = 12;
 
 #[derive(Debug, Args)]
 pub(super) struct Deploy {
-    /// The component: a file, an http or https URI, or a plug-in as plugin:ID@VERSION (plugin:ID is its newest version)
+    /// The component: a file, an http or https URI, a plug-in as plugin:ID@VERSION (plugin:ID is its newest version), or one that is built in as builtin:ID
     #[arg(value_name = "FILE|URI|PLUGIN")]
     source: String,
     /// The stage that it becomes, or takes over
@@ -116,7 +116,9 @@ impl Deploy {
 
     fn request(&self, client: &Client) -> anyhow::Result<Value> {
         let source = self.place(client, &self.source)?;
-        let is_fixed = source.starts_with(UPLOADED) || source.starts_with(PLUGIN);
+        let is_fixed = [UPLOADED, PLUGIN, BUILT_IN]
+            .iter()
+            .any(|start| source.starts_with(start));
         let watched = !self.no_watch && !is_fixed;
         let mut request = Map::new();
         request.insert("as".into(), json!(self.stage));
@@ -162,7 +164,7 @@ impl Deploy {
 
     /// A source as the node understands it: what it cannot see is sent to it.
     fn place(&self, client: &Client, text: &str) -> anyhow::Result<String> {
-        if is_uri(text) || text.starts_with(PLUGIN) {
+        if is_uri(text) || text.starts_with(PLUGIN) || text.starts_with(BUILT_IN) {
             return Ok(text.to_owned());
         }
         let path = absolute(Path::new(text))?;
@@ -185,6 +187,7 @@ impl Deploy {
 
 const UPLOADED: &str = "sha256:";
 const PLUGIN: &str = "plugin:";
+const BUILT_IN: &str = "builtin:";
 
 fn is_uri(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")

@@ -18,6 +18,7 @@ pub(super) struct InternalDocs {
 enum Page {
     Cli,
     Configuration,
+    FlowSchema,
     Openapi,
     Wit,
 }
@@ -27,6 +28,7 @@ impl InternalDocs {
         let text = match self.page {
             Page::Cli => docs::cli(),
             Page::Configuration => docs::configuration(),
+            Page::FlowSchema => docs::flow_schema(),
             Page::Openapi => crate::rest::openapi_text(),
             Page::Wit => docs::wit(),
         };

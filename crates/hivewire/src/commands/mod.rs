@@ -1,14 +1,19 @@
 //! The commands of the binary: one file each, one line each in `Command`.
 
 mod alerts;
+mod apply;
 mod bench;
 mod build;
+mod check;
 mod completions;
 mod config;
 mod dead;
 mod deploy;
+mod diff;
 mod events;
 mod explain;
+mod export;
+mod flow_file;
 mod history;
 mod internal_docs;
 mod join;
@@ -22,6 +27,7 @@ mod profile;
 mod ps;
 mod publish;
 mod queues;
+mod run;
 mod send;
 mod stop;
 mod subscribe;
@@ -123,6 +129,16 @@ enum Command {
     Build(build::Build),
     /// Deploy a component as a stage, or replace the code of one that runs
     Deploy(deploy::Deploy),
+    /// Check a flow document, and point at what is wrong
+    Check(check::Check),
+    /// Deploy a flow document
+    Run(run::Run),
+    /// Change a flow that runs to a document, by the fewest steps
+    Apply(apply::Apply),
+    /// Show what a flow document would change
+    Diff(diff::Diff),
+    /// Print the document of a flow
+    Export(export::Export),
     /// Show, push, pull and remove plug-ins: workers' code by id and version
     Plugins(plugins::Plugins),
     /// Show flows and stages, or one stage with its workers
@@ -180,6 +196,11 @@ impl Command {
             Self::New(command) => command.run(global),
             Self::Build(command) => command.run(global),
             Self::Deploy(command) => command.run(global),
+            Self::Check(command) => command.run(global),
+            Self::Run(command) => command.run(global),
+            Self::Apply(command) => command.run(global),
+            Self::Diff(command) => command.run(global),
+            Self::Export(command) => command.run(global),
             Self::Plugins(command) => command.run(global),
             Self::Ps(command) => command.run(global),
             Self::Top(command) => command.run(global),

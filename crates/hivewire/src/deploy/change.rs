@@ -87,7 +87,11 @@ impl Deployments {
         }
     }
 
-    async fn plan(&self, slot: &Slot, request: &DeployRequest) -> Result<Plan, DeployError> {
+    pub(super) async fn plan(
+        &self,
+        slot: &Slot,
+        request: &DeployRequest,
+    ) -> Result<Plan, DeployError> {
         let was = match &self.sharing {
             Some(sharing) => sharing.definition(&request.stage).await?.1,
             None if request.names_places() => {
@@ -123,7 +127,7 @@ impl Deployments {
         })
     }
 
-    async fn obtain(&self, given: &Given) -> Result<Obtained, DeployError> {
+    pub(super) async fn obtain(&self, given: &Given) -> Result<Obtained, DeployError> {
         match given {
             Given::Digest(digest) => Ok((self.store.load_component(digest).await?, Source::Upload)),
             Given::Source(source) => {
@@ -145,7 +149,7 @@ impl Deployments {
     }
 
     /// Checks, keeps and runs it, and remembers that for the next start.
-    async fn put_in_place(
+    pub(super) async fn put_in_place(
         &self,
         slot: &Slot,
         mut plan: Plan,

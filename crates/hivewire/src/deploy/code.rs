@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flows::plugins::Environment;
 use kernel::Message;
 use kernel::worker::{Code, Failure, Incoming};
 use runtime::{Router, Workers};
@@ -10,25 +11,32 @@ use tokio::sync::Semaphore;
 use wasm::{Candidate, Host, LoadError};
 
 use super::DeployError;
+use super::built_in;
 use super::source::Component;
 
 /// Loads components, a few at a time.
 pub(super) struct Loader {
     host: Arc<Host>,
+    /// What built-in plug-ins find here.
+    environment: Environment,
     permits: Semaphore,
 }
 
 impl Loader {
-    pub fn new(host: Arc<Host>) -> Self {
+    pub fn new(host: Arc<Host>, environment: Environment) -> Self {
         let at_once = host.settings().compiles_max.max(1);
         Self {
             host,
+            environment,
             permits: Semaphore::new(at_once),
         }
     }
 
     /// The code of a worker.
     pub async fn worker(&self, component: &Component) -> Result<Arc<dyn Code>, DeployError> {
+        if let Some(id) = built_in::id_of(&component.bytes) {
+            return built_in::code(&id, &self.environment);
+        }
         let load = |host: &Host, bytes: &[u8]| host.load(bytes);
         let code = self.load(component, load).await;
         Ok(code.map_err(DeployError::Component)?)

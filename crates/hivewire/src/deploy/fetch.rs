@@ -128,6 +128,11 @@ impl Fetcher {
         self.live.watch_interval_ms.subscribe()
     }
 
+    /// What it asks with: it resolves names only to addresses that are allowed.
+    pub(super) fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
     /// What it keeps to.
     pub fn settings(&self) -> &DeploySettings {
         &self.settings

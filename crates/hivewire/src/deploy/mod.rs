@@ -1,14 +1,17 @@
 //! Deployments: from a component somewhere to workers that run, over changes of the component and
 //! restarts of the node.
 
+mod built_in;
 mod change;
 mod code;
 mod components;
 mod control;
+mod documents;
 mod error;
 mod expected;
 mod fetch;
 mod history;
+mod http;
 mod notices;
 mod plugins;
 mod request;
@@ -26,7 +29,9 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use broker::Broker;
 use bus::Bus;
+use flows::plugins::Environment;
 use kernel::worker::InstanceLimits;
 use kernel::{Clock, Name, StageAddress};
 use parking_lot::Mutex;
@@ -36,10 +41,13 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use self::code::Loader;
 pub use self::components::ComponentsError;
+use self::documents::FlowStore;
+pub use self::documents::{AppliedFlow, ApplyError, FlowRecord, FlowVersion, tag_of};
 pub use self::error::{ControlError, DeployError, UnknownStage};
 pub use self::expected::Expected;
 use self::fetch::Fetcher;
 use self::history::{GONE_KEPT_FOR, Histories, added};
+use self::http::NodeHttp;
 use self::notices::Notices;
 use self::plugins::Plugins;
 pub use self::plugins::{
@@ -63,6 +71,8 @@ pub use self::views::{
 
 use crate::events::{Event, Events};
 
+/// The folder in the data folder in which built-in plug-ins read and write files.
+const FILES_FOLDER: &str = "files";
 /// How often the runtime's history is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often unused components are removed.
@@ -79,6 +89,11 @@ pub struct Deployments {
     store: Store,
     fetcher: Fetcher,
     plugins: Plugins,
+    flow_store: FlowStore,
+    /// One document after another is applied.
+    flow_order: tokio::sync::Mutex<()>,
+    /// The broker in this process, if there is one.
+    broker: OnceLock<Arc<Broker>>,
     notices: Arc<Notices>,
     clock: Arc<dyn Clock>,
     /// For stages that say nothing about it.
@@ -124,12 +139,21 @@ impl Deployments {
         let fetcher = Fetcher::new(settings.clone());
         let plugins = Plugins::new(&settings.plugins, bus.clone(), &fetcher);
         let found = store.read().await?;
+        let environment = Environment {
+            bus: Some(bus.clone()),
+            folder: Some(data.join(FILES_FOLDER)),
+            http: Some(Arc::new(NodeHttp::new(fetcher.clone()))),
+            ..Environment::default()
+        };
         let deployments = Arc::new_cyclic(|me| Self {
             me: me.clone(),
             runtime,
             sharing: node.map(|node| Sharing::new(bus.clone(), node)),
+            flow_store: FlowStore::new(bus.clone()),
+            flow_order: tokio::sync::Mutex::default(),
+            broker: OnceLock::new(),
+            loader: Loader::new(host, environment),
             bus,
-            loader: Loader::new(host),
             store,
             instance_limits: settings.instance_limits,
             fetcher,
@@ -229,6 +253,12 @@ impl Deployments {
     /// From now on sources are watched and fetched so.
     pub(crate) fn change_settings(&self, settings: &DeploySettings) {
         self.fetcher.change(settings);
+    }
+
+    /// The broker of this node is in this process: what waits in its queues can be seen.
+    pub(crate) fn see_broker(&self, broker: Arc<Broker>) {
+        // A node has one.
+        let _ = self.broker.set(broker);
     }
 
     /// The runtime underneath.

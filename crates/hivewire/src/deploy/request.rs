@@ -69,6 +69,9 @@ pub struct DeployRequest {
     /// It is the replica of one node, where there may be others.
     #[serde(skip)]
     pub replica: Option<Replica>,
+    /// All that the stage is to be, whatever it was.
+    #[serde(skip)]
+    pub whole: Option<Box<StageSpec>>,
     /// What must be there before.
     #[serde(skip)]
     pub expected: Expected,
@@ -153,12 +156,16 @@ impl DeployRequest {
             spread: false,
             strict: None,
             replica: None,
+            whole: None,
             expected: Expected::default(),
         }
     }
 
     /// The stage as it is to be: as it was, with what the request says.
     pub(super) fn spec(&self, was: StageSpec) -> Result<StageSpec, DeployError> {
+        if let Some(whole) = &self.whole {
+            return Ok((**whole).clone());
+        }
         let mut spec = was;
         if let Some(kind) = self.kind()? {
             spec.kind = kind;

@@ -1,4 +1,4 @@
-//! Where a component comes from: a file, an http or https URI, a plug-in, or an upload.
+//! Where a component comes from: a file, an http or https URI, a plug-in of a repository or one that is built in, or an upload.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -8,10 +8,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use kernel::PluginId;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use super::built_in;
 use super::fetch::{self, Fetcher};
 use super::plugins::{PluginError, PluginRef};
 
@@ -19,6 +21,8 @@ use super::plugins::{PluginError, PluginRef};
 const UPLOAD: &str = "upload";
 /// How a plug-in is named where others name a path or URI.
 const PLUGIN_PREFIX: &str = "plugin:";
+/// How a plug-in that is built in is named.
+const BUILT_IN_PREFIX: &str = "builtin:";
 const URI_BYTES_MAX: usize = 2_048;
 
 /// Where a component comes from.
@@ -31,6 +35,8 @@ pub enum Source {
     Uri(Box<Url>),
     /// A plug-in of a repository. A version of it does not change.
     Plugin(PluginRef),
+    /// A plug-in that is built in.
+    BuiltIn(PluginId),
     /// Somebody sent the bytes. They cannot change by themselves.
     Upload,
 }
@@ -49,6 +55,12 @@ impl FromStr for Source {
         if let Some(reference) = text.strip_prefix(PLUGIN_PREFIX) {
             return Ok(Self::Plugin(reference.parse().map_err(Box::new)?));
         }
+        if let Some(id) = text.strip_prefix(BUILT_IN_PREFIX) {
+            let id = id
+                .parse()
+                .map_err(|_| bad("name a built-in plug-in, such as builtin:map"));
+            return Ok(Self::BuiltIn(id?));
+        }
         if text.starts_with('/') {
             return Ok(Self::File(text.into()));
         }
@@ -56,7 +68,7 @@ impl FromStr for Source {
             return Err(bad("it is too long"));
         }
         let url = Url::parse(text)
-            .map_err(|_| bad("write an absolute path, a URI that begins with http or https, or plugin:ID@VERSION"))?;
+            .map_err(|_| bad("write an absolute path, a URI that begins with http or https, plugin:ID@VERSION or builtin:ID"))?;
         fetch::check(&url).map_err(bad)?;
         Ok(Self::Uri(Box::new(url)))
     }
@@ -76,6 +88,7 @@ impl fmt::Display for Source {
             Self::File(path) => path.display().fmt(f),
             Self::Uri(url) => url.fmt(f),
             Self::Plugin(reference) => write!(f, "{PLUGIN_PREFIX}{reference}"),
+            Self::BuiltIn(id) => write!(f, "{BUILT_IN_PREFIX}{id}"),
             Self::Upload => f.write_str(UPLOAD),
         }
     }
@@ -314,6 +327,7 @@ pub fn read(source: &Source, fetcher: &Fetcher) -> Result<Component, SourceError
             text: reference.to_string(),
             reason: "a plug-in is looked for in repositories",
         }),
+        Source::BuiltIn(id) => built_in::component(id.as_str()),
         Source::Upload => Err(SourceError::Form {
             text: UPLOAD.to_owned(),
             reason: "send the component, and name its digest",

@@ -63,6 +63,16 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A flow document that this version does not understand.
+    #[error(
+        "the flow document {document} cannot be read here ({reason}): bring all nodes to the same version of Hivewire"
+    )]
+    Flow {
+        /// The name of the document.
+        document: Name,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A component that no node has put into the store.
     #[error("the component {digest} is not in the store that the nodes share: deploy it again")]
     NotShared {

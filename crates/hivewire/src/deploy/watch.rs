@@ -56,7 +56,7 @@ pub(super) async fn follow(
         Source::File(path) => follower.follow_file(path, notices).await,
         Source::Uri(url) => follower.follow_uri(*url).await,
         // A version of a plug-in does not change, and what was sent cannot.
-        Source::Plugin(_) | Source::Upload => {}
+        Source::Plugin(_) | Source::BuiltIn(_) | Source::Upload => {}
     }
 }
 

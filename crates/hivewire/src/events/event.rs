@@ -25,6 +25,8 @@ pub(crate) mod kind {
     pub const SILENCE: &str = "silence";
     /// A request that changed something.
     pub const REQUEST: &str = "request";
+    /// A flow.
+    pub const FLOW: &str = "flow";
     /// A plug-in.
     pub const PLUGIN: &str = "plugin";
     /// What somebody said.
@@ -32,8 +34,9 @@ pub(crate) mod kind {
 }
 
 /// All kinds that can be asked for; [`kind::BEGIN`] and [`kind::MISSED`] are always told.
-pub(crate) const KINDS: [&str; 8] = [
+pub(crate) const KINDS: [&str; 9] = [
     kind::ALERT,
+    kind::FLOW,
     kind::METRICS,
     kind::NODE,
     kind::NOTE,

@@ -8,6 +8,7 @@ mod body;
 mod config;
 mod dead;
 mod deployments;
+mod documents;
 mod etag;
 mod events;
 mod flows;
@@ -36,6 +37,7 @@ mod views;
 
 use std::sync::Arc;
 
+use ::flows::document::Document;
 use axum::Router;
 use axum::middleware;
 
@@ -105,6 +107,12 @@ pub const ROUTES: &[Route] = &[
     route("DELETE", "/api/v1/plugins/{id}/{version}", "removes a plug-in that no stage uses", || delete(plugins::remove).fails(&[409, 500])),
     route("GET", "/api/v1/plugins/{id}/{version}/component", "the component of a plug-in", || get(plugins::component).gives("application/wasm").tagged().fails(&[409, 502])),
     route("POST", "/api/v1/deployments", "deploys a component as a stage, or replaces the code of one", || post(deployments::deploy).guarded().once().fails(&[500])),
+    route("POST", "/api/v1/document-check", "what is wrong with a flow document, and where", || post(documents::check).fails(&[500])),
+    route("GET", "/api/v1/document-schema", "the JSON Schema of flow documents", || get(documents::show_schema)),
+    route("GET", "/api/v1/documents/{flow}", "the document of a flow, as JSON or TOML; its ETag serves as If-Match", || get(documents::show).gives_json::<Document>(200).gives(documents::TOML).tagged().fails(&[409])),
+    route("PUT", "/api/v1/documents/{flow}", "makes a flow like a document, or only says by which steps", || put(documents::apply).guarded().once().fails(&[409, 500])),
+    route("GET", "/api/v1/documents/{flow}/versions", "the last documents of a flow, the newest first", || get(documents::versions).fails(&[409])),
+    route("GET", "/api/v1/documents/{flow}/versions/{version}", "one of the last documents of a flow, as JSON or TOML", || get(documents::show_version).gives_json::<Document>(200).gives(documents::TOML).tagged().fails(&[409])),
     route("GET", "/api/v1/flows", "all flows with their stages", || get(flows::list)),
     route("GET", "/api/v1/flows/{flow}", "one flow", || get(flows::show)),
     route("DELETE", "/api/v1/flows/{flow}", "stops all stages of a flow", || delete(flows::stop).fails(&[409, 500])),

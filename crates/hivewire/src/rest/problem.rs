@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use broker::{CommitError, PublishError};
 use bus::BusError;
+use flows::document::Problems;
 use journal::{AppendError, JournalFailed};
 use runtime::{AskError, SendError};
 use schemars::JsonSchema;
@@ -32,6 +33,9 @@ pub(crate) struct Problem {
     /// Where in the arguments of a deployment the mistake is, as a JSON pointer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pointer: Option<Box<str>>,
+    /// What is wrong with a flow document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problems: Option<Box<Problems>>,
 }
 
 impl Problem {
@@ -44,6 +48,7 @@ impl Problem {
             accepted: None,
             check: None,
             pointer: None,
+            problems: None,
         }
     }
 
@@ -167,6 +172,17 @@ impl Problem {
         let problem = Self::new(status, "not-deployed", "Not deployed", detail);
         Self {
             check: Some(check),
+            ..problem
+        }
+    }
+
+    /// A flow document makes no sense. Nothing was touched.
+    pub fn not_sound(problems: Problems) -> Self {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        let detail = format!("the document was refused, and nothing was touched:\n{problems}");
+        let problem = Self::new(status, "not-sound", "The document makes no sense", detail);
+        Self {
+            problems: Some(Box::new(problems)),
             ..problem
         }
     }

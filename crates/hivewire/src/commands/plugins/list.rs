@@ -33,10 +33,7 @@ impl List {
         }
         if plugins.is_empty() {
             let push = "take one in with `hivewire plugins push FILE`";
-            return match self.search.is_some() || self.kind.is_some() {
-                true => line(&format!("there is no such plug-in: {push}")),
-                false => line(&format!("the repository is empty: {push}")),
-            };
+            return line(&format!("there is no such plug-in: {push}"));
         }
         let rows: Vec<Vec<String>> = plugins.iter().map(row).collect();
         let titles = [
@@ -78,12 +75,14 @@ fn list_of(page: &Value, key: &str) -> Vec<Value> {
 
 fn row(plugin: &Value) -> Vec<String> {
     let versions = plugin["versions"].as_array().map_or(0, Vec::len);
+    // The first line says what it does, and the others more about it.
+    let description = text(plugin, "description").lines().next();
     vec![
         text(plugin, "id").to_owned(),
         text(plugin, "newest").to_owned(),
         versions.to_string(),
         text(plugin, "kind").to_owned(),
         printable(text(plugin, "repository"), TEXT_CHARACTERS_MAX),
-        printable(text(plugin, "description"), TEXT_CHARACTERS_MAX),
+        printable(description.unwrap_or_default(), TEXT_CHARACTERS_MAX),
     ]
 }

@@ -4,6 +4,7 @@
 //! same, and the components that lie in the data folder anyway. Behind it, in order, stand the
 //! repositories that are configured: [folders](folder) and [other nodes](remote).
 
+mod built_in;
 mod error;
 mod folder;
 pub(super) mod index;
@@ -29,6 +30,7 @@ pub use self::plugin::{Plugin, PluginNotes, PluginQuery, PluginRef, PluginSummar
 use self::repository::Repository;
 pub use self::repository::{Location, PluginSettings, RepositorySettings};
 pub use self::schema::ArgsError;
+use super::built_in::id_of as built_in_id;
 use super::change::{Obtained, Plan};
 use super::source::{Component, Source};
 use super::store::{Record, StoreError};
@@ -446,7 +448,29 @@ pub(super) async fn check_args(plan: &mut Plan) -> Result<(), DeployError> {
     if plan.spec.args.trim().is_empty() {
         plan.spec.args = "{}".to_owned();
     }
-    Ok(schema::check_args(&plugin, parameters, &plan.spec.args).await?)
+    schema::check_args(&plugin, parameters, &plan.spec.args).await?;
+    check_built_in(&plan.component.0.bytes, &plan.spec.args)
+}
+
+/// What is built in can say more about its arguments than a schema can: whether expressions make sense.
+fn check_built_in(component: &[u8], args: &str) -> Result<(), DeployError> {
+    let built_in = built_in_id(component).and_then(|id| flows::plugins::find(&id));
+    let Some(built_in) = built_in else {
+        return Ok(());
+    };
+    built_in.check(args.as_bytes()).map_err(|error| {
+        DeployError::Args(ArgsError {
+            plugin: built_in.id().to_owned(),
+            pointer: pointer_of(error.field()),
+            reason: error.to_string(),
+        })
+    })
+}
+
+/// A field with dots as a JSON pointer.
+fn pointer_of(field: &str) -> String {
+    let parts = field.split('.').filter(|part| !part.is_empty());
+    parts.map(|part| format!("/{part}")).collect()
 }
 
 /// The version that is meant.

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::error::PluginError;
 use super::schema;
+use crate::deploy::built_in::ENTRY_POINT as ENTRY_POINT_BUILT_IN;
 use crate::deploy::source::Component;
 
 /// The world of workers, which is where the host enters them.
@@ -186,7 +187,11 @@ fn check(said: &Descriptor) -> Result<(), PluginError> {
     if bytes > DESCRIPTOR_BYTES_MAX {
         return Err(DescriptorError::TooLarge { bytes }.into());
     }
-    if !said.entry_point.is_empty() && !said.entry_point.starts_with(WORLD) {
+    let entry_point = said.entry_point.as_str();
+    let is_known = [WORLD, ENTRY_POINT_BUILT_IN]
+        .iter()
+        .any(|start| entry_point.starts_with(start));
+    if !entry_point.is_empty() && !is_known {
         return Err(PluginError::Unfit(format!(
             "the entry point is {:?}, and that of a worker begins with {WORLD}",
             said.entry_point

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
 
 use super::OWN;
+use super::built_in::{BUILT_IN, BuiltInRepository};
 use super::error::PluginError;
 use super::folder::Folder;
 use super::plugin::{Plugin, PluginQuery, PluginSummary};
@@ -78,9 +79,9 @@ impl fmt::Debug for RepositorySettings {
 
 fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let name = String::deserialize(from)?;
-    match name.is_empty() || name == OWN {
+    match name.is_empty() || name == OWN || name == BUILT_IN {
         true => Err(serde::de::Error::custom(format!(
-            "a repository needs a name, and `{OWN}` is that of the node's own"
+            "a repository needs a name; `{OWN}` is that of the node's own, and `{BUILT_IN}` that of what is built in"
         ))),
         false => Ok(name),
     }
@@ -125,7 +126,7 @@ impl From<Location> for String {
     }
 }
 
-/// The repositories that are configured.
+/// What is built in, and the repositories that are configured.
 pub(super) fn open(settings: &PluginSettings, fetcher: &Fetcher) -> Vec<Box<dyn Repository>> {
     let open = |repository: &RepositorySettings| -> Box<dyn Repository> {
         let name = repository.name.clone();
@@ -140,7 +141,9 @@ pub(super) fn open(settings: &PluginSettings, fetcher: &Fetcher) -> Vec<Box<dyn 
             }
         }
     };
-    settings.repositories.iter().map(open).collect()
+    let built_in: Box<dyn Repository> = Box::new(BuiltInRepository);
+    let configured = settings.repositories.iter().map(open);
+    std::iter::once(built_in).chain(configured).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,126 @@
+//! The plug-ins of a document, looked up where this node finds them.
+
+use std::collections::BTreeMap;
+
+use flows::document::{BuiltIns, Catalogue, Document, Found, PluginReference, Problems, check};
+use kernel::descriptor::{self, Descriptor};
+use serde_json::Value;
+
+use crate::deploy::plugins::PluginQuery;
+use crate::deploy::source::Source;
+use crate::deploy::{ApplyError, DeployError, Deployments, Given, PluginRef};
+
+/// How many ids are looked through for one that may have been meant.
+const IDS_MAX: usize = 1_000;
+
+/// What was found.
+struct LookedUp {
+    found: BTreeMap<PluginReference, Found>,
+    ids: Vec<String>,
+}
+
+impl Catalogue for LookedUp {
+    fn find(&self, plugin: &PluginReference) -> Found {
+        let found = self.found.get(plugin).cloned();
+        found.unwrap_or_else(|| Found::Unseen("it was not looked up".to_owned()))
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.ids.clone()
+    }
+
+    fn mistake(&self, plugin: &PluginReference, parameters: &Value) -> Option<(String, String)> {
+        BuiltIns.mistake(plugin, parameters)
+    }
+}
+
+impl Deployments {
+    /// Everything that is wrong with a document, as far as this node can tell.
+    pub async fn check_document(&self, document: &Document) -> Result<Problems, ApplyError> {
+        let mut found = BTreeMap::new();
+        for stage in document.stages.values() {
+            if !found.contains_key(&stage.plugin) {
+                let looked_up = self.look_up(&stage.plugin).await;
+                found.insert(stage.plugin.clone(), looked_up);
+            }
+        }
+        let is_missing = |found: &Found| matches!(found, Found::Nothing(_));
+        let ids = match found.values().any(is_missing) {
+            true => self.plugin_ids().await,
+            false => Vec::new(),
+        };
+        let catalogue = LookedUp { found, ids };
+        let document = document.clone();
+        // Schemas can be written so that this takes long.
+        let checking = tokio::task::spawn_blocking(move || check(&document, &catalogue));
+        Ok(checking.await?)
+    }
+
+    async fn plugin_ids(&self) -> Vec<String> {
+        let query = PluginQuery {
+            limit: IDS_MAX,
+            ..PluginQuery::default()
+        };
+        match self.list_plugins(&query).await {
+            Ok(page) => page
+                .plugins
+                .iter()
+                .map(|plugin| plugin.id.to_string())
+                .collect(),
+            Err(_) => BuiltIns.ids(),
+        }
+    }
+
+    async fn look_up(&self, plugin: &PluginReference) -> Found {
+        match self.look_for(plugin).await {
+            Ok(descriptor) => Found::Plugin(Box::new(descriptor)),
+            Err(error) => Found::Nothing(error.to_string()),
+        }
+    }
+
+    async fn look_for(&self, plugin: &PluginReference) -> Result<Descriptor, DeployError> {
+        match given(plugin)? {
+            Given::Source(Source::Plugin(reference)) => {
+                let plugin = self.plugin(&reference, false).await?.plugin;
+                Ok(Descriptor {
+                    name: plugin.id.to_string(),
+                    version: plugin.version.to_string(),
+                    kind: plugin.kind,
+                    parameters: plugin.parameters,
+                    outputs: plugin.outputs,
+                    capabilities: plugin.capabilities,
+                    ..Descriptor::default()
+                })
+            }
+            given => {
+                let (component, _) = self.obtain(&given).await?;
+                let read = descriptor::read(&component.bytes);
+                // A component may say nothing about itself, and what is damaged is told when it is loaded.
+                Ok(read.ok().flatten().unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// A plug-in as deployments name it.
+pub(super) fn given(plugin: &PluginReference) -> Result<Given, DeployError> {
+    let source = match plugin {
+        PluginReference::Id(id) if flows::plugins::find(id.as_str()).is_some() => {
+            Source::BuiltIn(id.clone())
+        }
+        PluginReference::Id(id) => Source::Plugin(PluginRef {
+            id: id.clone(),
+            version: None,
+        }),
+        PluginReference::Version(..) => Source::Plugin(plugin.to_string().parse()?),
+        PluginReference::File(_) if plugin.is_relative() => {
+            return Err(DeployError::Request(format!(
+                "{plugin} begins in the folder of the document, which a node does not see: name the whole path, or use `hivewire run` or `hivewire apply`"
+            )));
+        }
+        PluginReference::File(path) => Source::File(path.into()),
+        PluginReference::Uri(uri) => uri.parse()?,
+        PluginReference::Upload(digest) => return Ok(Given::Digest(digest.clone())),
+    };
+    Ok(Given::Source(source))
+}
