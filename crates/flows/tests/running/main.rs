@@ -2,6 +2,7 @@
 
 mod bus_ends;
 mod chains;
+mod examples;
 mod meeting;
 mod rig;
 mod windows;
