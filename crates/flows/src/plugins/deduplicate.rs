@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::built_in::Plugin;
+use super::event_time::{ahead_max, too_far_ahead};
 use super::state::{self, group_of, key_at, key_of, time_and_text};
-use super::worker::{OUT, REFUSED_OUTPUT, variables};
+use super::worker::{OUT, REFUSED_OUTPUT, refuse, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError, Period};
 use crate::event::Event;
 
@@ -23,6 +24,10 @@ pub(super) struct Parameters {
     /// When an event happened: milliseconds since 1970, or a text such as `2026-01-31T12:00:00Z`. Without it, when it
     /// comes here.
     time: Option<Formula>,
+    /// How far the time of an event may lie ahead of the clock. What is further ahead does not move time and goes to the
+    /// output `refused`.
+    #[serde(default = "ahead_max")]
+    ahead_max: Period,
     /// How many events are remembered in one bucket of the stage; beyond that, the oldest is forgotten early.
     #[serde(default = "keys_max")]
     keys_max: u64,
@@ -57,7 +62,10 @@ impl Plugin for Deduplicate {
     const OUTPUTS: Outputs = Outputs::Named(&[
         (OUT, "Events that did not come before."),
         (DUPLICATES, "Events that did."),
-        REFUSED_OUTPUT,
+        (
+            REFUSED_OUTPUT.0,
+            "Events ahead of the clock beyond `ahead_max` and, if `on_error` is `refused`, others that could not be handled; as `event` beside the `reason`.",
+        ),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
         (
@@ -119,6 +127,9 @@ impl Deduplicate {
             Ok(read) => read,
             Err(failure) => return self.0.on_error.refuse(&event, failure, turn),
         };
+        if let Some(reason) = too_far_ahead(time, self.0.ahead_max, turn) {
+            return refuse(&event, reason, turn);
+        }
         remembered.latest = remembered.latest.max(time);
         let seen: Option<i64> = state::load(turn, &key_of(SEEN, &text)).await?;
         if seen.is_some_and(|seen| !self.is_over(seen, remembered)) {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::built_in::Plugin;
+use super::event_time::{ahead_max, too_far_ahead};
 use super::state::{self, group_of, key_at, key_of, time_and_text};
 use super::worker::{OUT, REFUSED_OUTPUT, emit, refuse, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError, Period};
@@ -30,6 +31,10 @@ pub(super) struct Parameters {
     /// How long the time of an event may lie behind the latest one; what comes later goes to the output `late`.
     #[serde(default = "no_time")]
     out_of_order: Period,
+    /// How far the time of an event may lie ahead of the clock. What is further ahead does not move time and goes to the
+    /// output `refused`.
+    #[serde(default = "ahead_max")]
+    ahead_max: Period,
     /// If nothing came for this long, by the clock, nothing more is expected for what waits.
     #[serde(default = "idle")]
     idle: Period,
@@ -121,7 +126,7 @@ impl Plugin for Join {
         (LATE, "Events that came too late."),
         (
             REFUSED_OUTPUT.0,
-            "Events beyond `events_max` or `keys_max` and, if `on_error` is `refused`, others that could not be handled; as `event` beside the `reason`.",
+            "Events beyond `events_max`, `keys_max` or `ahead_max` and, if `on_error` is `refused`, others that could not be handled; as `event` beside the `reason`.",
         ),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
@@ -193,6 +198,9 @@ impl Join {
             Err(failure) => return self.0.on_error.refuse(&event, failure, turn),
         };
         let time = read.time;
+        if let Some(reason) = too_far_ahead(time, self.0.ahead_max, turn) {
+            return refuse(&event, reason, turn);
+        }
         match time < progress.watermark {
             true => turn.emit_value(LATE, event)?,
             false => self.meet(&event, read, progress, turn).await?,

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::built_in::Plugin;
+use super::event_time::{ahead_max, too_far_ahead};
 use super::state::{self, group_of, key_at, key_of, time_and_text};
 use super::worker::{OUT, REFUSED_OUTPUT, emit, refuse, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError, Period};
@@ -37,6 +38,10 @@ pub(super) struct Parameters {
     /// `update` set to true. What comes later than that goes to the output `late`.
     #[serde(default = "no_time")]
     lateness: Period,
+    /// How far the time of an event may lie ahead of the clock. What is further ahead does not move time and goes to the
+    /// output `refused`.
+    #[serde(default = "ahead_max")]
+    ahead_max: Period,
     /// If nothing came for this long, by the clock, all windows are taken as complete.
     #[serde(default = "idle")]
     idle: Period,
@@ -134,7 +139,7 @@ impl Plugin for Window {
         (LATE, "Events that came too late for all their windows."),
         (
             REFUSED_OUTPUT.0,
-            "Events of keys beyond `keys_max` and, if `on_error` is `refused`, others that could not be handled; as `event` beside the `reason`.",
+            "Events of keys beyond `keys_max` or ahead of the clock beyond `ahead_max` and, if `on_error` is `refused`, others that could not be handled; as `event` beside the `reason`.",
         ),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
@@ -232,6 +237,9 @@ impl Window {
             Ok(read) => read,
             Err(failure) => return self.0.on_error.refuse(&event, failure, turn),
         };
+        if let Some(reason) = too_far_ahead(time, self.0.ahead_max, turn) {
+            return refuse(&event, reason, turn);
+        }
         desk.saw_event = true;
         let has_room = self.load(key, &text, desk, turn).await?;
         if !has_room {
