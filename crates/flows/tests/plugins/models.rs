@@ -294,7 +294,8 @@ fn the_model_of_windows_finds_what_is_wrong() {
 /// What an event of the future does among others: what came out where, of a plug-in with these parameters.
 fn with_event_ahead(id: &str, parameters: &Value, ahead_ms: u64) -> Rig {
     use super::rig::START_MS;
-    let event = |n: u64, at: u64| json!({ "at": at, "key": 1, "number": n, "left": n % 2 == 0 });
+    let event =
+        |n: u64, at: u64| json!({ "at": at, "key": 1, "number": n, "left": n.is_multiple_of(2) });
     let now = START_MS - 10_000;
     let mut events: Vec<Value> = (0..10).map(|n| event(n, now + n * 100)).collect();
     events.push(event(10, START_MS + ahead_ms));
