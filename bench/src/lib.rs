@@ -10,6 +10,7 @@
 //!   every body that arrives.
 //! - [`workers`] drives our workers and the actors of other libraries within this process.
 //! - [`relays`] moves messages from queue to queue, with a stage and without.
+//! - [`streams`] sends events through stages in memory, and through the operators of other engines.
 //! - [`gateways`] runs programs whose workers are divided among several nodes.
 //! - [`nodes`] starts clusters of nodes, and looks at what becomes of messages while nodes come and go.
 //! - [`elastic`] puts a planned load on a stage while it grows, shrinks and moves its buckets.
@@ -45,4 +46,5 @@ pub mod nodes;
 pub mod peers;
 pub mod relays;
 pub mod report;
+pub mod streams;
 pub mod workers;

@@ -84,8 +84,8 @@ pub(super) const CASES: &[Case] = &[
 
 fn note(run: &Staircase) -> String {
     format!(
-        "{} events, {} workers at most, {} decisions, p99 {:.0} ms",
-        run.events, run.workers_max, run.decisions, run.p99_ms
+        "{} events, {} workers at most, {} decisions, p99 {:.0} ms; the worst was second {}",
+        run.events, run.workers_max, run.decisions, run.p99_ms, run.worst_second
     )
 }
 

@@ -2,8 +2,10 @@
 
 mod control;
 mod elastic;
+mod flow_chain;
 mod gamq_published;
 mod gateways;
+mod nexmark;
 mod node_fifty;
 mod node_move;
 mod node_shares;
@@ -174,6 +176,8 @@ pub fn all() -> Vec<&'static Case> {
         .chain(worker_memory::CASES)
         .chain(worker_durable::CASES)
         .chain(worker_replace::CASES)
+        .chain(flow_chain::CASES)
+        .chain(nexmark::CASES)
         .chain(stage_relay::CASES)
         .chain(gateways::CASES)
         .chain(node_move::CASES)

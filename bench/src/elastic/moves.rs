@@ -15,6 +15,8 @@ use crate::workers::{Result, Rig, WorkerError, refused};
 /// Events per second while buckets move.
 pub const RATE: f64 = 100_000.0;
 const WORKERS: u32 = 8;
+/// How long the next move waits after one.
+const PAUSE: Duration = Duration::from_millis(1);
 /// As long as the moves may take.
 const LASTS: Duration = Duration::from_secs(120);
 const END_PATIENCE: Duration = Duration::from_secs(30);
@@ -63,6 +65,8 @@ pub fn relocate(moves: u32) -> Result<Moved> {
             let worker = (bucket + round + 1) % WORKERS;
             let moved = runtime.move_bucket(&counting(), bucket, worker).await;
             moved.map_err(refused("move a bucket"))?;
+            // Events come in between.
+            tokio::time::sleep(PAUSE).await;
         }
         Ok(())
     })?;

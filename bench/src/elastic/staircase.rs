@@ -32,6 +32,8 @@ pub struct Staircase {
     pub due: Vec<f64>,
     /// The average of the worst second, in milliseconds.
     pub average_ms_max: f64,
+    /// Which second that was.
+    pub worst_second: usize,
     /// Ninety-nine of a hundred events were not later, in milliseconds.
     pub p99_ms: f64,
     /// All events.
@@ -69,11 +71,14 @@ pub fn climb(share: f64, scales: bool) -> Result<Staircase> {
         });
     }
     let seconds = log.seconds(plan.lasts());
-    let worst = seconds.iter().map(|second| second.late_ms);
+    let numbered = seconds.iter().enumerate();
+    let worst = numbered.max_by(|(_, a), (_, b)| a.late_ms.total_cmp(&b.late_ms));
+    let (worst_second, average_ms_max) = worst.map_or((0, 0.0), |(at, s)| (at, s.late_ms));
     let decisions = rig.runtime.decisions(&counting());
     Ok(Staircase {
         due: (0..seconds.len()).map(|s| plan.rate(s as f64)).collect(),
-        average_ms_max: worst.fold(0.0, f64::max),
+        average_ms_max,
+        worst_second,
         p99_ms: log.percentile_ms(0.99),
         events,
         workers_max: seconds.iter().map(|s| s.workers).max().unwrap_or_default(),

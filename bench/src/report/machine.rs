@@ -32,6 +32,7 @@ impl Machine {
                 ("NATS", version(Nats::version())),
                 ("ractor", locked_version("ractor")),
                 ("kameo", locked_version("kameo")),
+                ("timely", locked_version("timely")),
             ],
         }
     }

@@ -1,0 +1,113 @@
+//! Nexmark's queries as dataflows of Bytewax, in a process of its own.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::NamedTempFile;
+
+use super::events::Event;
+use super::generator::event;
+use super::{Outcome, Query};
+use crate::workers::{PATIENCE, Result, WorkerError, refused};
+
+const WORKERS: &str = "1";
+const POLL: Duration = Duration::from_millis(20);
+
+/// Runs a query over so many events, which are made before and read into memory before the clock runs.
+pub fn run(query: Query, events: u32) -> Result<Outcome> {
+    let file = write_events(events).map_err(refused("write events"))?;
+    let text = run_python(query, file.path())?;
+    outcome(&text).ok_or_else(|| WorkerError::Refused {
+        action: "run Bytewax".to_owned(),
+        reason: format!("it printed {text:?} instead of seconds and a checksum"),
+    })
+}
+
+fn outcome(text: &str) -> Option<Outcome> {
+    let (seconds, checksum) = text.trim().split_once(' ')?;
+    Some(Outcome {
+        elapsed: Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?,
+        checksum: checksum.parse().ok()?,
+    })
+}
+
+/// Writes events as lines of words between tabs.
+fn write_events(events: u32) -> std::io::Result<NamedTempFile> {
+    let file = NamedTempFile::new()?;
+    let mut lines = BufWriter::new(&file);
+    for number in 0..u64::from(events) {
+        write_event(&mut lines, &event(number))?;
+    }
+    lines.flush()?;
+    drop(lines);
+    Ok(file)
+}
+
+fn write_event(lines: &mut impl Write, event: &Event) -> std::io::Result<()> {
+    match event {
+        Event::Person(person) => writeln!(
+            lines,
+            "0\t{}\t{}\t{}\t{}\t{}",
+            person.time_ms, person.id, person.name, person.city, person.state
+        ),
+        Event::Auction(auction) => writeln!(
+            lines,
+            "1\t{}\t{}\t{}\t{}\t{}\t{}",
+            auction.time_ms,
+            auction.id,
+            auction.seller,
+            auction.category,
+            auction.initial_bid,
+            auction.expires_ms
+        ),
+        Event::Bid(bid) => writeln!(
+            lines,
+            "2\t{}\t{}\t{}\t{}",
+            bid.time_ms, bid.auction, bid.bidder, bid.price
+        ),
+    }
+}
+
+/// What the program printed.
+fn run_python(query: Query, events: &Path) -> Result<String> {
+    let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut child = Command::new(python(bench))
+        .arg(bench.join("src/streams/bytewax/queries.py"))
+        .arg(query.name())
+        .arg(events)
+        .arg(WORKERS)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(refused(
+            "start Python; `tests/tools/install bench` installs what it needs",
+        ))?;
+    let deadline = Instant::now() + PATIENCE;
+    // What it prints fits into the pipe, so it never waits for us.
+    while child
+        .try_wait()
+        .map_err(refused("wait for Python"))?
+        .is_none()
+    {
+        if Instant::now() > deadline {
+            child.kill().map_err(refused("end Python"))?;
+            child.wait().map_err(refused("end Python"))?;
+            return Err(WorkerError::TooLate {
+                what: "the end of Bytewax".to_owned(),
+            });
+        }
+        std::thread::sleep(POLL);
+    }
+    let output = child
+        .wait_with_output()
+        .map_err(refused("read from Python"))?;
+    String::from_utf8(output.stdout).map_err(refused("read from Python"))
+}
+
+fn python(bench: &Path) -> PathBuf {
+    bench
+        .parent()
+        .unwrap_or(bench)
+        .join(".tools/venv/bin/python")
+}
