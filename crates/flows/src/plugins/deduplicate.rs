@@ -1,5 +1,7 @@
 //! `deduplicate`: what came before does not come again.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use kernel::worker::{Failure, Incoming, Turn, Worker};
@@ -7,8 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::built_in::Plugin;
+use super::event_time::{ahead_max, too_far_ahead};
 use super::state::{self, group_of, key_at, key_of, time_and_text};
-use super::worker::{OUT, REFUSED_OUTPUT, variables};
+use super::worker::{OUT, REFUSED_OUTPUT, refuse, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError, Period};
 use crate::event::Event;
 
@@ -23,6 +26,10 @@ pub(super) struct Parameters {
     /// When an event happened: milliseconds since 1970, or a text such as `2026-01-31T12:00:00Z`. Without it, when it
     /// comes here.
     time: Option<Formula>,
+    /// How far the time of an event may lie ahead of the clock. What is further ahead does not move time and goes to the
+    /// output `refused`.
+    #[serde(default = "ahead_max")]
+    ahead_max: Period,
     /// How many events are remembered in one bucket of the stage; beyond that, the oldest is forgotten early.
     #[serde(default = "keys_max")]
     keys_max: u64,
@@ -44,6 +51,13 @@ struct Remembered {
     latest: i64,
 }
 
+/// What a batch works with: each key is read once.
+struct Desk {
+    remembered: Remembered,
+    /// When events were seen that are remembered, of the keys that were looked at.
+    seen: HashMap<String, Option<i64>>,
+}
+
 const SEEN: u8 = b'k';
 const ORDER: u8 = b't';
 const REMEMBERED: &[u8] = b"n";
@@ -57,7 +71,10 @@ impl Plugin for Deduplicate {
     const OUTPUTS: Outputs = Outputs::Named(&[
         (OUT, "Events that did not come before."),
         (DUPLICATES, "Events that did."),
-        REFUSED_OUTPUT,
+        (
+            REFUSED_OUTPUT.0,
+            "Events ahead of the clock beyond `ahead_max` and, if `on_error` is `refused`, others that could not be handled; as `event` beside the `reason`.",
+        ),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
         (
@@ -84,17 +101,20 @@ impl Worker for Deduplicate {
 
     async fn handle(&mut self, messages: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
         let stored: Option<Remembered> = state::load(turn, REMEMBERED).await?;
-        let mut remembered = stored.unwrap_or(Remembered {
-            keys: 0,
-            latest: i64::MIN,
-        });
+        let mut desk = Desk {
+            remembered: stored.unwrap_or(Remembered {
+                keys: 0,
+                latest: i64::MIN,
+            }),
+            seen: HashMap::new(),
+        };
         for message in messages {
-            self.take(message, &mut remembered, turn).await?;
+            self.take(message, &mut desk, turn).await?;
         }
-        self.forget(&mut remembered, 0, turn).await?;
-        match stored == Some(remembered) || remembered.latest == i64::MIN {
+        self.forget(&mut desk, 0, turn).await?;
+        match stored == Some(desk.remembered) || desk.remembered.latest == i64::MIN {
             true => Ok(()),
-            false => state::store(turn, REMEMBERED.to_vec(), &remembered),
+            false => state::store(turn, REMEMBERED.to_vec(), &desk.remembered),
         }
     }
 }
@@ -103,7 +123,7 @@ impl Deduplicate {
     async fn take(
         &self,
         message: &Incoming,
-        remembered: &mut Remembered,
+        desk: &mut Desk,
         turn: &mut Turn,
     ) -> Result<(), Failure> {
         let event = Event::of(message)?;
@@ -119,20 +139,28 @@ impl Deduplicate {
             Ok(read) => read,
             Err(failure) => return self.0.on_error.refuse(&event, failure, turn),
         };
-        remembered.latest = remembered.latest.max(time);
-        let seen: Option<i64> = state::load(turn, &key_of(SEEN, &text)).await?;
-        if seen.is_some_and(|seen| !self.is_over(seen, remembered)) {
+        if let Some(reason) = too_far_ahead(time, self.0.ahead_max, turn) {
+            return refuse(&event, reason, turn);
+        }
+        desk.remembered.latest = desk.remembered.latest.max(time);
+        let seen = match desk.seen.get(&text) {
+            Some(seen) => *seen,
+            None => state::load(turn, &key_of(SEEN, &text)).await?,
+        };
+        if seen.is_some_and(|seen| !self.is_over(seen, &desk.remembered)) {
+            desk.seen.insert(text, seen);
             return turn.emit_value(DUPLICATES, event);
         }
         match seen {
             Some(seen) => turn.remove_state(key_at(ORDER, seen, &text))?,
-            None => remembered.keys += 1,
+            None => desk.remembered.keys += 1,
         }
         state::store(turn, key_of(SEEN, &text), &time)?;
         turn.set_state(key_at(ORDER, time, &text), Bytes::new())?;
-        if remembered.keys > self.0.keys_max {
-            self.forget(remembered, remembered.keys - self.0.keys_max, turn)
-                .await?;
+        desk.seen.insert(text, Some(time));
+        let beyond = desk.remembered.keys.saturating_sub(self.0.keys_max);
+        if beyond > 0 {
+            self.forget(desk, beyond, turn).await?;
         }
         turn.emit_value(OUT, event)
     }
@@ -144,7 +172,7 @@ impl Deduplicate {
     /// Forgets what is over, and so many of the oldest whether they are over or not.
     async fn forget(
         &self,
-        remembered: &mut Remembered,
+        desk: &mut Desk,
         mut at_least: u64,
         turn: &mut Turn,
     ) -> Result<(), Failure> {
@@ -152,12 +180,13 @@ impl Deduplicate {
             let oldest = turn.scan(&[ORDER], None, SCAN_MAX).await?;
             for (key, _) in &oldest {
                 let (seen, text) = time_and_text(key)?;
-                if at_least == 0 && !self.is_over(seen, remembered) {
+                if at_least == 0 && !self.is_over(seen, &desk.remembered) {
                     return Ok(());
                 }
                 turn.remove_state(key_of(SEEN, text))?;
                 turn.remove_state(key.clone())?;
-                remembered.keys -= 1;
+                desk.seen.insert(text.to_owned(), None);
+                desk.remembered.keys -= 1;
                 at_least = at_least.saturating_sub(1);
             }
             if oldest.len() < SCAN_MAX {

@@ -1,5 +1,7 @@
 //! `join`: events that belong together meet.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use kernel::worker::{Failure, Incoming, Kind, Turn, Worker};
@@ -7,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::built_in::Plugin;
+use super::event_time::{ahead_max, too_far_ahead};
 use super::state::{self, group_of, key_at, key_of, time_and_text};
 use super::worker::{OUT, REFUSED_OUTPUT, emit, refuse, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError, Period};
@@ -30,6 +33,10 @@ pub(super) struct Parameters {
     /// How long the time of an event may lie behind the latest one; what comes later goes to the output `late`.
     #[serde(default = "no_time")]
     out_of_order: Period,
+    /// How far the time of an event may lie ahead of the clock. What is further ahead does not move time and goes to the
+    /// output `refused`.
+    #[serde(default = "ahead_max")]
+    ahead_max: Period,
     /// If nothing came for this long, by the clock, nothing more is expected for what waits.
     #[serde(default = "idle")]
     idle: Period,
@@ -83,6 +90,11 @@ struct Group {
     key: Data,
     #[serde(rename = "w")]
     waiting: Vec<Waiting>,
+    /// From when on something is over, as it is stored.
+    #[serde(skip)]
+    due_stored: Option<i64>,
+    #[serde(skip)]
+    has_changed: bool,
 }
 
 /// How far time has come in this bucket.
@@ -94,6 +106,18 @@ struct Progress {
     keys: u64,
     /// Nothing is over before this.
     next_due: i64,
+}
+
+/// What a batch works with: each group is read once and written once.
+struct Desk {
+    progress: Progress,
+    stored: Option<Progress>,
+    groups: BTreeMap<String, Group>,
+    /// From when on something is over, of the groups on the desk.
+    due: BTreeSet<(i64, String)>,
+    /// The same of all others: nothing is over before this.
+    next_stored: i64,
+    saw_event: bool,
 }
 
 /// What an event says.
@@ -121,7 +145,7 @@ impl Plugin for Join {
         (LATE, "Events that came too late."),
         (
             REFUSED_OUTPUT.0,
-            "Events beyond `events_max` or `keys_max` and, if `on_error` is `refused`, others that could not be handled; as `event` beside the `reason`.",
+            "Events beyond `events_max`, `keys_max` or `ahead_max` and, if `on_error` is `refused`, others that could not be handled; as `event` beside the `reason`.",
         ),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
@@ -148,35 +172,38 @@ impl Worker for Join {
     }
 
     async fn handle(&mut self, messages: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
+        let mut desk = Desk::new(turn).await?;
+        for message in messages {
+            match &message.kind {
+                Kind::Timer(name) if &**name == IDLE => {
+                    let latest = desk.progress.latest;
+                    let end = latest.saturating_add(self.0.within.as_millis() + 1);
+                    self.advance(end, &mut desk, turn).await?;
+                }
+                _ => self.take(message, &mut desk, turn).await?,
+            }
+        }
+        self.write(desk, turn)
+    }
+}
+
+impl Desk {
+    async fn new(turn: &Turn) -> Result<Self, Failure> {
         let stored: Option<Progress> = state::load(turn, PROGRESS).await?;
-        let mut progress = stored.unwrap_or(Progress {
+        let progress = stored.unwrap_or(Progress {
             watermark: i64::MIN,
             latest: i64::MIN,
             keys: 0,
             next_due: i64::MAX,
         });
-        let mut saw_event = false;
-        for message in messages {
-            match &message.kind {
-                Kind::Timer(name) if &**name == IDLE => {
-                    let end = progress
-                        .latest
-                        .saturating_add(self.0.within.as_millis() + 1);
-                    self.advance(end, &mut progress, turn).await?;
-                }
-                _ => {
-                    saw_event = true;
-                    self.take(message, &mut progress, turn).await?;
-                }
-            }
-        }
-        if saw_event && progress.keys > 0 {
-            turn.set_timer(IDLE, self.0.idle.duration(), Bytes::new())?;
-        }
-        match stored == Some(progress) || progress.latest == i64::MIN {
-            true => Ok(()),
-            false => state::store(turn, PROGRESS.to_vec(), &progress),
-        }
+        Ok(Self {
+            progress,
+            stored,
+            groups: BTreeMap::new(),
+            due: BTreeSet::new(),
+            next_stored: progress.next_due,
+            saw_event: false,
+        })
     }
 }
 
@@ -184,7 +211,7 @@ impl Join {
     async fn take(
         &self,
         message: &Incoming,
-        progress: &mut Progress,
+        desk: &mut Desk,
         turn: &mut Turn,
     ) -> Result<(), Failure> {
         let event = Event::of(message)?;
@@ -193,12 +220,16 @@ impl Join {
             Err(failure) => return self.0.on_error.refuse(&event, failure, turn),
         };
         let time = read.time;
-        match time < progress.watermark {
-            true => turn.emit_value(LATE, event)?,
-            false => self.meet(&event, read, progress, turn).await?,
+        if let Some(reason) = too_far_ahead(time, self.0.ahead_max, turn) {
+            return refuse(&event, reason, turn);
         }
-        progress.latest = progress.latest.max(time);
-        self.advance(time - self.0.out_of_order.as_millis(), progress, turn)
+        desk.saw_event = true;
+        match time < desk.progress.watermark {
+            true => turn.emit_value(LATE, event)?,
+            false => self.meet(&event, read, desk, turn).await?,
+        }
+        desk.progress.latest = desk.progress.latest.max(time);
+        self.advance(time - self.0.out_of_order.as_millis(), desk, turn)
             .await
     }
 
@@ -218,31 +249,68 @@ impl Join {
         &self,
         event: &Event,
         read: Read,
-        progress: &mut Progress,
+        desk: &mut Desk,
         turn: &mut Turn,
     ) -> Result<(), Failure> {
-        let stored: Option<Group> = state::load(turn, &key_of(GROUP, &read.text)).await?;
-        let is_new = stored.is_none();
-        let mut group = stored.unwrap_or(Group {
-            key: read.key,
-            waiting: Vec::new(),
+        if !desk.groups.contains_key(&read.text) {
+            self.load(&read.text, desk, turn).await?;
+        }
+        let waiting = desk.groups.get(&read.text);
+        let waiting = waiting.map_or(0, |group| group.waiting.len());
+        if let Some(reason) = self.no_room(waiting, desk.progress.keys) {
+            return refuse(event, reason, turn);
+        }
+        desk.progress.keys += u64::from(waiting == 0);
+        let group = desk
+            .groups
+            .entry(read.text.clone())
+            .or_insert_with(|| Group {
+                key: read.key.clone(),
+                waiting: Vec::new(),
+                due_stored: None,
+                has_changed: false,
+            });
+        let due_before = self.due(group);
+        let met = self.pair_up(event, &read, group, turn)?;
+        group.waiting.push(Waiting {
+            time: read.time,
+            is_left: read.is_left,
+            met,
+            event: event.data().clone(),
         });
-        if is_new && progress.keys >= self.0.keys_max {
-            let reason = format!(
-                "there are {} keys already; raise keys_max, or use fewer keys",
-                self.0.keys_max
-            );
-            return refuse(event, reason, turn);
+        group.has_changed = true;
+        let due = self.due(group);
+        if due != due_before {
+            due_before.map(|due| desk.due.remove(&(due, read.text.clone())));
+            desk.due.extend(due.map(|due| (due, read.text)));
         }
-        if group.waiting.len() >= self.0.events_max {
-            let reason = format!(
-                "{} events of this key wait already; raise events_max",
-                self.0.events_max
-            );
-            return refuse(event, reason, turn);
+        Ok(())
+    }
+
+    /// Why one more event cannot wait, of a key of which so many do.
+    fn no_room(&self, waiting: usize, keys: u64) -> Option<String> {
+        let Parameters {
+            keys_max,
+            events_max,
+            ..
+        } = &self.0;
+        if waiting == 0 && keys >= *keys_max {
+            return Some(format!(
+                "there are {keys_max} keys already; raise keys_max, or use fewer keys"
+            ));
         }
-        progress.keys += u64::from(is_new);
-        let due_before = self.due(&group);
+        (waiting >= *events_max)
+            .then(|| format!("{events_max} events of this key wait already; raise events_max"))
+    }
+
+    /// Emits the pairs of an event with those that wait; true if there are any.
+    fn pair_up(
+        &self,
+        event: &Event,
+        read: &Read,
+        group: &mut Group,
+        turn: &mut Turn,
+    ) -> Result<bool, Failure> {
         let mut met = false;
         let within = self.0.within.as_millis();
         for other in &mut group.waiting {
@@ -256,13 +324,7 @@ impl Join {
             };
             emit(turn, OUT, pair(&group.key, left.clone(), right.clone()))?;
         }
-        group.waiting.push(Waiting {
-            time: read.time,
-            is_left: read.is_left,
-            met,
-            event: event.data().clone(),
-        });
-        self.write(&read.text, group, due_before, progress, turn)
+        Ok(met)
     }
 
     /// From when on something that waits is over.
@@ -271,77 +333,115 @@ impl Join {
         first.map(|time| time.saturating_add(self.0.within.as_millis() + 1))
     }
 
-    fn write(
-        &self,
-        text: &str,
-        group: Group,
-        due_before: Option<i64>,
-        progress: &mut Progress,
-        turn: &mut Turn,
-    ) -> Result<(), Failure> {
-        let due = self.due(&group);
-        if due != due_before {
-            if let Some(before) = due_before {
-                turn.remove_state(key_at(DUE, before, text))?;
-            }
-            if let Some(due) = due {
-                turn.set_state(key_at(DUE, due, text), Bytes::new())?;
-                progress.next_due = progress.next_due.min(due);
-            }
-        }
-        match due {
-            Some(_) => state::store(turn, key_of(GROUP, text), &group),
-            None => {
-                progress.keys -= 1;
-                turn.remove_state(key_of(GROUP, text))
-            }
-        }
+    /// Brings a group to the desk, if it is stored.
+    async fn load(&self, text: &str, desk: &mut Desk, turn: &Turn) -> Result<(), Failure> {
+        let Some(mut group) = state::load::<Group>(turn, &key_of(GROUP, text)).await? else {
+            return Ok(());
+        };
+        group.due_stored = self.due(&group);
+        desk.due
+            .extend(group.due_stored.map(|due| (due, text.to_owned())));
+        desk.groups.insert(text.to_owned(), group);
+        Ok(())
     }
 
     /// Time has come this far: what waited for nothing else is over.
     async fn advance(
         &self,
         watermark: i64,
-        progress: &mut Progress,
+        desk: &mut Desk,
         turn: &mut Turn,
     ) -> Result<(), Failure> {
-        progress.watermark = progress.watermark.max(watermark);
-        while progress.next_due <= progress.watermark {
-            progress.next_due = i64::MAX;
-            for (key, _) in turn.scan(&[DUE], None, SCAN_MAX).await? {
-                let (due, text) = time_and_text(&key)?;
-                if due > progress.watermark {
-                    progress.next_due = progress.next_due.min(due);
-                    break;
-                }
-                self.finish(text, progress, turn).await?;
-                // There may be more than were looked at.
-                progress.next_due = progress.next_due.min(due);
+        let watermark = desk.progress.watermark.max(watermark);
+        desk.progress.watermark = watermark;
+        if desk.next_stored <= watermark {
+            self.load_due(watermark, desk, turn).await?;
+        }
+        while desk.due.first().is_some_and(|(due, _)| *due <= watermark) {
+            let Some((_, text)) = desk.due.pop_first() else {
+                break;
+            };
+            if let Some(group) = desk.groups.get_mut(&text) {
+                self.finish(watermark, group, turn)?;
+                let due = self.due(group);
+                desk.progress.keys -= u64::from(due.is_none());
+                desk.due.extend(due.map(|due| (due, text)));
             }
         }
         Ok(())
     }
 
-    /// Ends the waiting of those of one key that are over.
-    async fn finish(
-        &self,
-        text: &str,
-        progress: &mut Progress,
-        turn: &mut Turn,
-    ) -> Result<(), Failure> {
-        let Some(mut group) = state::load::<Group>(turn, &key_of(GROUP, text)).await? else {
-            return Ok(());
-        };
-        let due_before = self.due(&group);
-        let within = self.0.within.as_millis();
-        let is_over = |waiting: &Waiting| waiting.time.saturating_add(within) < progress.watermark;
-        let key = group.key.clone();
-        for waiting in group.waiting.extract_if(.., |waiting| is_over(waiting)) {
-            if self.0.keep_left && waiting.is_left && !waiting.met {
-                emit(turn, OUT, pair(&key, waiting.event, Data::Null))?;
+    /// Brings groups to the desk of which something is over, and finds out when the others are.
+    async fn load_due(&self, watermark: i64, desk: &mut Desk, turn: &Turn) -> Result<(), Failure> {
+        let mut after: Option<Bytes> = None;
+        loop {
+            let found = turn.scan(&[DUE], after.as_deref(), SCAN_MAX).await?;
+            for (key, _) in &found {
+                let (due, text) = time_and_text(key)?;
+                if desk.groups.contains_key(text) {
+                    continue;
+                }
+                if due > watermark {
+                    desk.next_stored = due;
+                    return Ok(());
+                }
+                self.load(text, desk, turn).await?;
+            }
+            match found.last() {
+                Some((last, _)) if found.len() == SCAN_MAX => after = Some(last.clone()),
+                _ => {
+                    desk.next_stored = i64::MAX;
+                    return Ok(());
+                }
             }
         }
-        self.write(text, group, due_before, progress, turn)
+    }
+
+    /// Ends the waiting of those of one key that are over.
+    fn finish(&self, watermark: i64, group: &mut Group, turn: &mut Turn) -> Result<(), Failure> {
+        let within = self.0.within.as_millis();
+        let is_over = |waiting: &mut Waiting| waiting.time.saturating_add(within) < watermark;
+        group.has_changed = true;
+        for waiting in group.waiting.extract_if(.., is_over) {
+            if self.0.keep_left && waiting.is_left && !waiting.met {
+                emit(turn, OUT, pair(&group.key, waiting.event, Data::Null))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, mut desk: Desk, turn: &mut Turn) -> Result<(), Failure> {
+        let next_due = desk.due.first().map_or(i64::MAX, |(due, _)| *due);
+        desk.progress.next_due = next_due.min(desk.next_stored);
+        for (text, group) in &desk.groups {
+            if group.has_changed {
+                self.write_group(text, group, turn)?;
+            }
+        }
+        if desk.saw_event && desk.progress.keys > 0 {
+            turn.set_timer(IDLE, self.0.idle.duration(), Bytes::new())?;
+        }
+        match desk.stored == Some(desk.progress) || desk.progress.latest == i64::MIN {
+            true => Ok(()),
+            false => state::store(turn, PROGRESS.to_vec(), &desk.progress),
+        }
+    }
+
+    fn write_group(&self, text: &str, group: &Group, turn: &mut Turn) -> Result<(), Failure> {
+        let due = self.due(group);
+        if due != group.due_stored {
+            if let Some(stored) = group.due_stored {
+                turn.remove_state(key_at(DUE, stored, text))?;
+            }
+            if let Some(due) = due {
+                turn.set_state(key_at(DUE, due, text), Bytes::new())?;
+            }
+        }
+        match due {
+            Some(_) => state::store(turn, key_of(GROUP, text), group),
+            None if group.due_stored.is_some() => turn.remove_state(key_of(GROUP, text)),
+            None => Ok(()),
+        }
     }
 }
 

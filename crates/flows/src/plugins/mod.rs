@@ -11,6 +11,7 @@
 
 mod built_in;
 mod environment;
+mod event_time;
 mod parameters;
 mod reference;
 mod state;

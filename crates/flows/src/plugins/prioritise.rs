@@ -1,5 +1,8 @@
 //! `prioritise`: what matters most comes out first.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use kernel::worker::{Failure, Incoming, Kind, Turn, Worker};
@@ -44,6 +47,19 @@ struct Waiting {
     count: u64,
     /// The number of the next event.
     next: u64,
+}
+
+/// What a batch works with: an event that comes out within the batch is never written.
+struct Desk {
+    waiting: Waiting,
+    /// The new ones, and the first of those that are stored, in the order in which they come out.
+    events: BTreeMap<Bytes, Held>,
+}
+
+/// An event that waits.
+enum Held {
+    Stored(Bytes),
+    New(Arc<Event>),
 }
 
 const SIZE_MAX: u64 = 5_000;
@@ -91,54 +107,105 @@ fn check(parameters: &Parameters) -> Result<(), ParameterError> {
 #[async_trait]
 impl Worker for Prioritise {
     async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
+        self.handle(std::slice::from_ref(message), turn).await
+    }
+
+    async fn handle(&mut self, messages: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
         let stored: Option<Waiting> = state::load(turn, WAITING).await?;
-        let mut waiting = stored.unwrap_or_default();
-        match &message.kind {
-            Kind::Timer(name) if &**name == TIMER => {
-                emit_first(waiting.count as usize, turn).await?;
-                waiting.count = 0;
+        let mut desk = Desk {
+            waiting: stored.unwrap_or_default(),
+            events: BTreeMap::new(),
+        };
+        self.load_first(messages, &mut desk, turn).await?;
+        for message in messages {
+            match is_timer(message) {
+                true => desk.emit_first(desk.waiting.count, turn)?,
+                false => self.add(message, &mut desk, turn)?,
             }
-            _ => self.add(message, &mut waiting, turn).await?,
         }
-        match stored == Some(waiting) {
+        desk.write_new(turn)?;
+        match stored == Some(desk.waiting) {
             true => Ok(()),
-            false => state::store(turn, WAITING.to_vec(), &waiting),
+            false => state::store(turn, WAITING.to_vec(), &desk.waiting),
         }
     }
 }
 
+fn is_timer(message: &Incoming) -> bool {
+    matches!(&message.kind, Kind::Timer(name) if &**name == TIMER)
+}
+
 impl Prioritise {
-    async fn add(
+    /// Brings those to the desk that may come out: all if their time is up, and otherwise at most one for each event
+    /// that comes, the first of them.
+    async fn load_first(
         &self,
-        message: &Incoming,
-        waiting: &mut Waiting,
-        turn: &mut Turn,
+        messages: &[Incoming],
+        desk: &mut Desk,
+        turn: &Turn,
     ) -> Result<(), Failure> {
+        let count = desk.waiting.count as usize;
+        let beyond = (count + messages.len()).saturating_sub(self.0.size as usize);
+        let wanted = match messages.iter().any(is_timer) {
+            true => count,
+            false => beyond.min(count),
+        };
+        if wanted > 0 {
+            let first = turn.scan(&[EVENT], None, wanted).await?;
+            let stored = first.into_iter();
+            desk.events
+                .extend(stored.map(|(key, event)| (key, Held::Stored(event))));
+        }
+        Ok(())
+    }
+
+    fn add(&self, message: &Incoming, desk: &mut Desk, turn: &mut Turn) -> Result<(), Failure> {
         let event = Event::of(message)?;
         let priority = match self.0.priority.number(&variables(&event, message)) {
             Ok(priority) => priority,
             Err(error) => return self.0.on_error.refuse(&event, error.into(), turn),
         };
-        if waiting.count == 0 {
+        if desk.waiting.count == 0 {
             turn.set_timer(TIMER, self.0.wait.duration(), Bytes::new())?;
         }
-        state::store(turn, key(priority, waiting.next), event.data())?;
-        waiting.next += 1;
-        waiting.count += 1;
-        if waiting.count > self.0.size {
-            emit_first(1, turn).await?;
-            waiting.count -= 1;
+        let key = key(priority, desk.waiting.next);
+        desk.events.insert(key.into(), Held::New(event));
+        desk.waiting.next += 1;
+        desk.waiting.count += 1;
+        match desk.waiting.count > self.0.size {
+            true => desk.emit_first(1, turn),
+            false => Ok(()),
         }
-        Ok(())
     }
 }
 
-async fn emit_first(count: usize, turn: &mut Turn) -> Result<(), Failure> {
-    for (key, event) in turn.scan(&[EVENT], None, count).await? {
-        emit(turn, OUT, state::read::<Data>(&event)?)?;
-        turn.remove_state(key)?;
+impl Desk {
+    fn emit_first(&mut self, count: u64, turn: &mut Turn) -> Result<(), Failure> {
+        for _ in 0..count {
+            let Some((key, held)) = self.events.pop_first() else {
+                return Ok(());
+            };
+            self.waiting.count -= 1;
+            match held {
+                Held::New(event) => turn.emit_value(OUT, event)?,
+                Held::Stored(event) => {
+                    emit(turn, OUT, state::read::<Data>(&event)?)?;
+                    turn.remove_state(key)?;
+                }
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Writes the new ones that still wait.
+    fn write_new(&mut self, turn: &mut Turn) -> Result<(), Failure> {
+        for (key, held) in std::mem::take(&mut self.events) {
+            if let Held::New(event) = held {
+                state::store(turn, key.to_vec(), event.data())?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Keys are sorted by falling priority and rising number.

@@ -1,5 +1,7 @@
 //! `throttle`: not more than so many at a time.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use kernel::worker::{Failure, Incoming, Turn, Worker};
 use schemars::JsonSchema;
@@ -51,6 +53,17 @@ struct Allowance {
     at_ms: u64,
 }
 
+/// What a batch works with: each allowance is read once and written once, all at the same time by the clock.
+#[derive(Default)]
+struct Desk {
+    now: u64,
+    allowances: BTreeMap<String, Allowance>,
+    /// How many keys there are, once that is known.
+    keys: Option<u64>,
+    /// Whether there is no room for further keys, also after some were forgotten.
+    is_full: bool,
+}
+
 const ALLOWANCE: u8 = b'k';
 const KEYS: &[u8] = b"n";
 const EXCESS: &str = "excess";
@@ -95,31 +108,59 @@ fn check(parameters: &Parameters) -> Result<(), ParameterError> {
 #[async_trait]
 impl Worker for Throttle {
     async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
+        self.handle(std::slice::from_ref(message), turn).await
+    }
+
+    async fn handle(&mut self, messages: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
+        let mut desk = Desk {
+            now: turn.now().as_millis(),
+            ..Desk::default()
+        };
+        for message in messages {
+            self.take(message, &mut desk, turn).await?;
+        }
+        write(&mut desk, turn)
+    }
+}
+
+impl Throttle {
+    async fn take(
+        &self,
+        message: &Incoming,
+        desk: &mut Desk,
+        turn: &mut Turn,
+    ) -> Result<(), Failure> {
         let event = Event::of(message)?;
         let text = match group_of(self.0.by.as_ref(), &variables(&event, message)) {
             Ok((_, text)) => text,
             Err(failure) => return self.0.on_error.refuse(&event, failure, turn),
         };
-        let now = turn.now().as_millis();
-        let stored: Option<Allowance> = state::load(turn, &key_of(ALLOWANCE, &text)).await?;
-        if stored.is_none() && !self.has_room(now, turn).await? {
+        if !desk.allowances.contains_key(&text) && !self.load(&text, desk, turn).await? {
             return turn.emit_value(EXCESS, event);
         }
-        let mut events = stored.map_or(f64::from(self.0.count), |stored| self.grown(stored, now));
-        let passes = events >= 1.0;
-        if passes {
-            events -= 1.0;
+        let mut passes = false;
+        if let Some(allowance) = desk.allowances.get_mut(&text) {
+            passes = allowance.events >= 1.0;
+            allowance.events -= f64::from(u8::from(passes));
         }
-        state::store(
-            turn,
-            key_of(ALLOWANCE, &text),
-            &Allowance { events, at_ms: now },
-        )?;
         turn.emit_value(if passes { OUT } else { EXCESS }, event)
     }
-}
 
-impl Throttle {
+    /// Brings the allowance of a key to the desk, as it is by now; false if there is no room for another key.
+    async fn load(&self, text: &str, desk: &mut Desk, turn: &mut Turn) -> Result<bool, Failure> {
+        let stored: Option<Allowance> = state::load(turn, &key_of(ALLOWANCE, text)).await?;
+        if stored.is_none() && !self.has_room(desk, turn).await? {
+            return Ok(false);
+        }
+        let all = f64::from(self.0.count);
+        let allowance = Allowance {
+            events: stored.map_or(all, |stored| self.grown(stored, desk.now)),
+            at_ms: desk.now,
+        };
+        desk.allowances.insert(text.to_owned(), allowance);
+        Ok(true)
+    }
+
     /// What may be sent by now.
     fn grown(&self, stored: Allowance, now: u64) -> f64 {
         let passed = now.saturating_sub(stored.at_ms) as f64 / self.0.per.as_millis() as f64;
@@ -128,18 +169,42 @@ impl Throttle {
     }
 
     /// Whether another key can be remembered, for which some may have to be forgotten.
-    async fn has_room(&self, now: u64, turn: &mut Turn) -> Result<bool, Failure> {
-        let mut keys: u64 = state::load(turn, KEYS).await?.unwrap_or(0);
-        if keys >= self.0.keys_max {
-            for (key, stored) in turn.scan(&[ALLOWANCE], None, SCAN_MAX).await? {
-                if self.grown(state::read(&stored)?, now) >= f64::from(self.0.count) {
-                    turn.remove_state(key)?;
-                    keys -= 1;
-                }
-            }
+    async fn has_room(&self, desk: &mut Desk, turn: &mut Turn) -> Result<bool, Failure> {
+        let mut keys = match desk.keys {
+            Some(keys) => keys,
+            None => state::load(turn, KEYS).await?.unwrap_or(0),
+        };
+        if keys >= self.0.keys_max && !desk.is_full {
+            keys -= self.forget(desk, turn).await?;
+            // Nothing more can be forgotten before time goes on.
+            desk.is_full = keys >= self.0.keys_max;
         }
         let has_room = keys < self.0.keys_max;
-        state::store(turn, KEYS.to_vec(), &(keys + u64::from(has_room)))?;
+        desk.keys = Some(keys + u64::from(has_room));
         Ok(has_room)
+    }
+
+    /// Forgets keys that could send all again; gives how many.
+    async fn forget(&self, desk: &mut Desk, turn: &mut Turn) -> Result<u64, Failure> {
+        write(desk, turn)?;
+        let mut forgotten = 0;
+        for (key, stored) in turn.scan(&[ALLOWANCE], None, SCAN_MAX).await? {
+            if self.grown(state::read(&stored)?, desk.now) >= f64::from(self.0.count) {
+                turn.remove_state(key)?;
+                forgotten += 1;
+            }
+        }
+        Ok(forgotten)
+    }
+}
+
+/// Writes everything on the desk, and clears it of keys.
+fn write(desk: &mut Desk, turn: &mut Turn) -> Result<(), Failure> {
+    for (text, allowance) in std::mem::take(&mut desk.allowances) {
+        state::store(turn, key_of(ALLOWANCE, &text), &allowance)?;
+    }
+    match desk.keys {
+        Some(keys) => state::store(turn, KEYS.to_vec(), &keys),
+        None => Ok(()),
     }
 }

@@ -1,4 +1,7 @@
-//! `window`: values over the events of a key within spans of time.
+//! `window`: values over the events of a key within spans of time. How far time has come, and which keys have
+//! something due; the windows of one key are in `panes`.
+
+mod panes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +12,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::built_in::Plugin;
+use super::event_time::{ahead_max, too_far_ahead};
 use super::state::{self, group_of, key_at, key_of, time_and_text};
 use super::worker::{OUT, REFUSED_OUTPUT, emit, refuse, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError, Period};
 use crate::event::{Data, Event};
-use crate::window::compute::{Accumulators, Computations};
-use crate::window::spans::{Cut, Span};
+use crate::window::compute::Computations;
+use crate::window::spans::Cut;
+use panes::Group;
 
 /// Parameters of `window`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -37,6 +42,10 @@ pub(super) struct Parameters {
     /// `update` set to true. What comes later than that goes to the output `late`.
     #[serde(default = "no_time")]
     lateness: Period,
+    /// How far the time of an event may lie ahead of the clock. What is further ahead does not move time and goes to the
+    /// output `refused`.
+    #[serde(default = "ahead_max")]
+    ahead_max: Period,
     /// If nothing came for this long, by the clock, all windows are taken as complete.
     #[serde(default = "idle")]
     idle: Period,
@@ -61,32 +70,6 @@ fn keys_max() -> u64 {
 }
 
 pub(super) struct Window(Parameters);
-
-/// One window of one key.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Pane {
-    #[serde(rename = "s")]
-    start: i64,
-    #[serde(rename = "e")]
-    end: i64,
-    /// Whether it came out already.
-    #[serde(rename = "f")]
-    fired: bool,
-    #[serde(rename = "a")]
-    accumulators: Accumulators,
-}
-
-/// The windows of one key, the earliest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Group {
-    #[serde(rename = "k")]
-    key: Data,
-    #[serde(rename = "p")]
-    panes: Vec<Pane>,
-    /// When something has to be done about them, as it is stored.
-    #[serde(skip)]
-    due_stored: Option<i64>,
-}
 
 /// How far time has come in this bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -134,7 +117,7 @@ impl Plugin for Window {
         (LATE, "Events that came too late for all their windows."),
         (
             REFUSED_OUTPUT.0,
-            "Events of keys beyond `keys_max` and, if `on_error` is `refused`, others that could not be handled; as `event` beside the `reason`.",
+            "Events of keys beyond `keys_max` or ahead of the clock beyond `ahead_max` and, if `on_error` is `refused`, others that could not be handled; as `event` beside the `reason`.",
         ),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
@@ -232,6 +215,9 @@ impl Window {
             Ok(read) => read,
             Err(failure) => return self.0.on_error.refuse(&event, failure, turn),
         };
+        if let Some(reason) = too_far_ahead(time, self.0.ahead_max, turn) {
+            return refuse(&event, reason, turn);
+        }
         desk.saw_event = true;
         let has_room = self.load(key, &text, desk, turn).await?;
         if !has_room {
@@ -315,21 +301,7 @@ impl Window {
             return Ok(false);
         };
         let due_before = self.due(group);
-        let mut is_in_time = false;
-        for span in self.0.cut.spans(time) {
-            let Some(at) = self.pane(span, watermark, group) else {
-                continue;
-            };
-            is_in_time = true;
-            let pane = &mut group.panes[at];
-            self.0.compute.add(&mut pane.accumulators, inputs);
-            // A session that was extended is no longer complete.
-            pane.fired &= pane.end <= watermark;
-            if pane.end <= watermark {
-                let update = std::mem::replace(&mut pane.fired, true);
-                emit(turn, OUT, self.result(&group.key, &group.panes[at], update))?;
-            }
-        }
+        let is_in_time = self.add_to_group(time, inputs, watermark, group, turn)?;
         let due = self.due(group);
         if due != due_before {
             due_before.map(|due| desk.due.remove(&(due, text.to_owned())));
@@ -340,66 +312,6 @@ impl Window {
             desk.progress.keys -= 1;
         }
         Ok(is_in_time)
-    }
-
-    /// Where the window for this span is, which is made if need be; none if it is too late for it.
-    fn pane(&self, span: Span, watermark: i64, group: &mut Group) -> Option<usize> {
-        if !self.0.cut.merges() {
-            if self.is_over(span.end, watermark) {
-                return None;
-            }
-            let found = group
-                .panes
-                .binary_search_by_key(&span.start, |pane| pane.start);
-            return Some(found.unwrap_or_else(|at| {
-                group.panes.insert(at, self.new_pane(span));
-                at
-            }));
-        }
-        let meets = |pane: &Pane| span.meets(pane.span());
-        let joined = group.panes.iter().filter(|pane| meets(pane));
-        let joined = joined.fold(span, |joined, pane| joined.with(pane.span()));
-        if self.is_over(joined.end, watermark) {
-            return None;
-        }
-        let mut merged = self.new_pane(joined);
-        for pane in group.panes.extract_if(.., |pane| meets(pane)) {
-            self.0
-                .compute
-                .merge(&mut merged.accumulators, &pane.accumulators);
-            merged.fired |= pane.fired;
-        }
-        let at = group
-            .panes
-            .partition_point(|pane| pane.start < merged.start);
-        group.panes.insert(at, merged);
-        Some(at)
-    }
-
-    fn new_pane(&self, span: Span) -> Pane {
-        Pane {
-            start: span.start,
-            end: span.end,
-            fired: false,
-            accumulators: self.0.compute.start(),
-        }
-    }
-
-    /// Whether a window that ends then is forgotten.
-    fn is_over(&self, end: i64, watermark: i64) -> bool {
-        end.saturating_add(self.0.lateness.as_millis()) <= watermark
-    }
-
-    /// When something has to be done about these windows.
-    fn due(&self, group: &Group) -> Option<i64> {
-        group.panes.iter().map(|pane| self.due_of(pane)).min()
-    }
-
-    fn due_of(&self, pane: &Pane) -> i64 {
-        match pane.fired {
-            true => pane.end.saturating_add(self.0.lateness.as_millis()),
-            false => pane.end,
-        }
     }
 
     /// Time has come this far.
@@ -444,19 +356,6 @@ impl Window {
         }
     }
 
-    fn fire_group(&self, due: i64, group: &mut Group, turn: &mut Turn) -> Result<(), Failure> {
-        for pane in &mut group.panes {
-            if !pane.fired && pane.end <= due {
-                pane.fired = true;
-                emit(turn, OUT, self.result(&group.key, pane, false))?;
-            }
-        }
-        group
-            .panes
-            .retain(|pane| !(pane.fired && self.due_of(pane) <= due));
-        Ok(())
-    }
-
     /// Brings groups to the desk that have something due, and finds out when the others have.
     async fn load_due(&self, watermark: i64, desk: &mut Desk, turn: &Turn) -> Result<(), Failure> {
         let mut after: Option<Bytes> = None;
@@ -483,13 +382,6 @@ impl Window {
         }
     }
 
-    fn result(&self, key: &Data, pane: &Pane, update: bool) -> Data {
-        let mut fields = vec![("start", pane.start.into()), ("end", pane.end.into())];
-        fields.extend(self.0.by.as_ref().map(|_| ("key", key.clone())));
-        fields.extend(update.then(|| ("update", true.into())));
-        self.0.compute.results(&pane.accumulators, fields).into()
-    }
-
     async fn write(&self, desk: Desk, turn: &mut Turn) -> Result<(), Failure> {
         for (text, group) in desk.groups {
             let due = self.due(&group);
@@ -513,15 +405,6 @@ impl Window {
         match desk.saw_event && desk.progress.keys > 0 {
             true => turn.set_timer(IDLE, self.0.idle.duration(), Bytes::new()),
             false => Ok(()),
-        }
-    }
-}
-
-impl Pane {
-    fn span(&self) -> Span {
-        Span {
-            start: self.start,
-            end: self.end,
         }
     }
 }

@@ -234,6 +234,53 @@ fn the_check_finds_workers_that_forget_or_depend_on_batches() {
     });
 }
 
+/// How often batches read anything of the state, unless one of them reads something again.
+async fn reading_batches(code: Arc<dyn Code>, parameters: &str, events: &[Value]) -> Option<usize> {
+    let mut rig = Rig::new(code, parameters).await.unwrap();
+    let messages: Vec<Incoming> = events.iter().map(inside).collect();
+    let mut reading = 0;
+    for batch in messages.chunks(100) {
+        rig.store.reads.lock().clear();
+        rig.handle(batch).await.unwrap();
+        let reads = rig.store.reads.lock();
+        if reads.values().any(|count| *count > 1) {
+            return None;
+        }
+        reading += usize::from(!reads.is_empty());
+    }
+    Some(reading)
+}
+
+#[test]
+fn a_batch_reads_each_key_of_the_state_once() {
+    run(async {
+        let mut reading = 0;
+        for built_in in processors() {
+            for example in examples(built_in) {
+                let events = events(built_in.id(), 300).unwrap();
+                let code = built_in.code(&environment());
+                let batches = reading_batches(code, &example.to_string(), &events).await;
+                assert!(batches.is_some(), "{built_in:?}: {example}");
+                reading += batches.unwrap_or(0);
+            }
+        }
+        assert!(reading > 20, "only {reading} batches read anything");
+        let events = events("merge", 300).unwrap();
+        let reading_again = native("reading-again", "1", |_| ReadingAgain);
+        assert_eq!(reading_batches(reading_again, "", &events).await, None);
+    });
+}
+
+/// Reads the same for each event.
+struct ReadingAgain;
+
+#[async_trait]
+impl Worker for ReadingAgain {
+    async fn receive(&mut self, _: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
+        turn.state(b"n").await.map(drop)
+    }
+}
+
 #[test]
 fn providers_go_on_where_they_were() {
     run(async {

@@ -290,3 +290,58 @@ fn the_model_of_windows_finds_what_is_wrong() {
     assert_eq!((other.len(), late), (2, 1));
     assert_ne!(right, other);
 }
+
+/// What an event of the future does among others: what came out where, of a plug-in with these parameters.
+fn with_event_ahead(id: &str, parameters: &Value, ahead_ms: u64) -> Rig {
+    use super::rig::START_MS;
+    let event =
+        |n: u64, at: u64| json!({ "at": at, "key": 1, "number": n, "left": n.is_multiple_of(2) });
+    let now = START_MS - 10_000;
+    let mut events: Vec<Value> = (0..10).map(|n| event(n, now + n * 100)).collect();
+    events.push(event(10, START_MS + ahead_ms));
+    events.extend((11..20).map(|n| event(n, now + n * 100)));
+    fed(id, parameters, &events, 7)
+}
+
+#[test]
+fn an_event_far_ahead_of_the_clock_is_refused_and_moves_nothing() {
+    const HOUR_MS: u64 = 3_600_000;
+    let window = json!({
+        "cut": { "tumbling": "1s" }, "time": "event.at", "by": "event.key", "compute": { "count": "count" },
+    });
+    let join =
+        json!({ "left": "event.left", "by": "event.key", "time": "event.at", "within": "100ms" });
+    let deduplicate = json!({ "by": "event.number % 5", "time": "event.at", "within": "1h" });
+    for (id, parameters, suffers) in [
+        ("window", window, "late"),
+        ("join", join, "late"),
+        ("deduplicate", deduplicate, "out"),
+    ] {
+        let guarded = with_event_ahead(id, &parameters, HOUR_MS + 1);
+        let refused = guarded.at("refused");
+        assert_eq!(refused.len(), 1, "{id}");
+        assert_eq!(refused[0]["event"]["number"], 10);
+        let reason = refused[0]["reason"].as_str().unwrap();
+        assert!(
+            reason.contains("3600001ms ahead of the clock") && reason.contains("ahead_max"),
+            "{reason}"
+        );
+        assert!(guarded.at("late").is_empty(), "{id}");
+        // The control: with a bound that lets it pass, it moves time, and those after it suffer.
+        let mut wide = parameters.clone();
+        wide["ahead_max"] = json!("1d");
+        let unguarded = with_event_ahead(id, &wide, HOUR_MS + 1);
+        assert!(unguarded.at("refused").is_empty(), "{id}");
+        assert!(
+            unguarded.at(suffers).len() > guarded.at(suffers).len(),
+            "{id}"
+        );
+        // Within the bound nothing is refused.
+        assert!(
+            with_event_ahead(id, &parameters, HOUR_MS)
+                .at("refused")
+                .is_empty(),
+            "{id}"
+        );
+    }
+}

@@ -20,6 +20,8 @@ use serde_json::Value;
 /// The state of a bucket, and the time.
 pub struct Store {
     pub state: Mutex<BTreeMap<Bytes, Bytes>>,
+    /// How often each key was read.
+    pub reads: Mutex<BTreeMap<Bytes, usize>>,
     now_ms: AtomicU64,
     tickets: AtomicU64,
     outputs: Vec<String>,
@@ -28,6 +30,8 @@ pub struct Store {
 #[async_trait]
 impl Host for Store {
     async fn state(&self, key: &[u8]) -> Result<Option<Bytes>, Failure> {
+        let read = Bytes::copy_from_slice(key);
+        *self.reads.lock().entry(read).or_default() += 1;
         Ok(self.state.lock().get(key).cloned())
     }
 
@@ -85,6 +89,7 @@ impl Rig {
     pub async fn new(code: Arc<dyn Code>, parameters: &str) -> Result<Self, Failure> {
         let store = Arc::new(Store {
             state: Mutex::default(),
+            reads: Mutex::default(),
             now_ms: AtomicU64::new(START_MS),
             tickets: AtomicU64::new(0),
             outputs: code.info().outputs.clone(),
