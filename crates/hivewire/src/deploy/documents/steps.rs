@@ -50,7 +50,10 @@ impl Deployments {
         };
         let unfit = |stage: &str| {
             let stage = stage.to_owned();
-            |error| ApplyError::Unfit { stage, error }
+            |error| ApplyError::Unfit {
+                stage,
+                error: Box::new(error),
+            }
         };
         let mut stages = Vec::new();
         for name in &names {
