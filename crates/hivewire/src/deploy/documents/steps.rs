@@ -61,6 +61,12 @@ impl Deployments {
             let address = address.map_err(|error| DeployError::Request(error.to_string()));
             stages.push(address.map_err(unfit(name))?);
         }
+        if let (Step::Rebuild { stage, reason }, true) = (&step, self.sharing.is_some()) {
+            let refusal = format!(
+                "several nodes share it, so it cannot begin anew while it runs ({reason}): give it another name, or stop it first"
+            );
+            return Err(unfit(stage)(DeployError::Request(refusal)));
+        }
         let plan = match (&step, names.first().and_then(|name| new.stages.get(name))) {
             (Step::Remove { .. }, _) | (_, None) => None,
             (_, Some(stage)) => {
