@@ -457,3 +457,139 @@ fn a_document_is_guarded_and_kept_as_toml_and_json() {
     ]);
     assert_eq!(deployed["version"], 1);
 }
+
+/// A stage whose events fail again and again holds the step that is to remove it; the node dies meanwhile.
+#[test]
+fn what_a_dying_node_left_half_done_is_done_by_the_next_apply() {
+    let mut hive = Hive::start();
+    let flow = |expression: &str| {
+        format!(
+            "flow = \"f\"\n[stages.first]\nplugin = \"map\"\nparameters = {{ to = \"event\" }}\nto = \"stuck\"\n\
+             [stages.stuck]\nplugin = \"map\"\nparameters = {{ to = \"{expression}\" }}\nto = \"queue:results\"\n\
+             supervision = {{ tries_max = 1000000, restarts_max = 1000000, backoff_ms_min = 500 }}\n"
+        )
+    };
+    let first = write(&hive, "first.toml", &flow("event.nothing.of.that"));
+    run(&hive, &["run", &first]);
+    hive.json(&["send", "f/first", r#"{"n":7}"#]);
+    until("the event has failed", || {
+        let stage = hive.rest("GET", "/api/v1/flows/f/stuck", "").json();
+        (stage["failures"].as_u64()? > 0).then_some(())
+    });
+    let before = versions(&hive, "f");
+    let without = "flow = \"f\"\n[stages.first]\nplugin = \"map\"\nparameters = { to = \"event\" }\nto = \"queue:aside\"\n";
+    let without = write(&hive, "without.toml", without);
+    let mut applying = hive.command(&["apply", &without, "--yes"]).spawn().unwrap();
+    until("the first step is done", || {
+        let first = hive.rest("GET", "/api/v1/flows/f/first", "").json();
+        (first["version"].as_u64()? > before["f/first"]).then_some(())
+    });
+    hive.signal(rustix::process::Signal::KILL);
+    hive.exit_code();
+    assert!(!applying.wait().unwrap().success());
+    hive.start_again();
+
+    let mended = write(&hive, "mended.toml", &flow("{'n': event.n}"));
+    run(&hive, &["apply", &mended, "--yes"]);
+    assert_eq!(take(&hive, "results", 1), [json!({ "n": 7 })]);
+    assert!(run(&hive, &["diff", &mended]).contains("is the same"));
+    assert!(run(&hive, &["apply", &mended]).contains("nothing is to be done"));
+    let version = versions(&hive, "f")["f/stuck"];
+    run(&hive, &["apply", &without, "--yes"]);
+    assert_eq!(versions(&hive, "f").len(), 1, "it was version {version}");
+}
+
+/// Two nodes on one bus.
+fn two_nodes() -> (Hive, Hive) {
+    let first = Hive::with_config("[node]\nname = \"a\"\n");
+    let bus = format!("stomp://{}", first.address("stomp"));
+    let user = format!("[node]\nname = \"b\"\nbus = [\"{bus}\"]\n");
+    (first, Hive::with_config(&user))
+}
+
+#[test]
+fn nodes_share_a_flow_of_built_in_plugins() {
+    let (first, second) = two_nodes();
+    until("the nodes know each other", || {
+        let nodes = first.json(&["nodes"]);
+        (nodes["nodes"].as_array()?.len() == 2).then_some(())
+    });
+    let text = |expression: &str| {
+        format!(
+            "flow = \"f\"\n[stages.each]\nplugin = \"map\"\nworkers = 4\nparameters = {{ to = \"{expression}\" }}\nto = \"queue:results\"\n"
+        )
+    };
+    let one = write(&second, "one.toml", &text("{'by': 1}"));
+    run(&second, &["run", &one]);
+    until("both nodes have workers", || {
+        let stage = first.rest("GET", "/api/v1/flows/f/each", "").json();
+        let parts = |node: &str| stage["nodes"][node].as_u64().unwrap_or_default();
+        (parts("a") + parts("b") == 4 && parts("a") > 0 && parts("b") > 0).then_some(())
+    });
+    assert_eq!(
+        run(&first, &["export", "f"]),
+        run(&second, &["export", "f"])
+    );
+    let two = write(&first, "two.toml", &text("{'by': 2}"));
+    run(&first, &["apply", &two, "--yes"]);
+    assert!(run(&second, &["diff", &two]).contains("is the same"));
+    for _ in 0..8 {
+        first.json(&["send", "f/each", "{}"]);
+    }
+    let results = take(&first, "results", 8);
+    assert_eq!(results, vec![json!({ "by": 2 }); 8]);
+    // What several nodes share cannot be in the memory of one, nor become keyed while it runs.
+    let memory = text("{}").replace("flow = \"f\"", "flow = \"g\"\ndelivery = \"at-most-once\"");
+    let refused = first.run(&["run", &write(&first, "memory.toml", &memory)]);
+    assert!(
+        stderr(&refused).contains("at-least-once"),
+        "{}",
+        stderr(&refused)
+    );
+    let keyed = text("{'by': 2}").replace("workers", "key = \"body\"\nworkers");
+    let refused = first.run(&["apply", &write(&first, "keyed.toml", &keyed), "--yes"]);
+    assert!(
+        stderr(&refused).contains("nothing was touched"),
+        "{}",
+        stderr(&refused)
+    );
+}
+
+#[test]
+fn a_stage_of_another_kind_gets_what_waited_for_the_one_before() {
+    let hive = Hive::start();
+    let flow = |key: &str, expression: &str| {
+        format!(
+            "flow = \"f\"\n[stages.each]\nplugin = \"map\"\n{key}\nparameters = {{ to = \"{expression}\" }}\nto = \"queue:results\"\n\
+             supervision = {{ tries_max = 1000000, restarts_max = 1000000, backoff_ms_min = 500 }}\n"
+        )
+    };
+    // Nothing can be handled, so events wait in the queues of their buckets.
+    let keyed = write(
+        &hive,
+        "keyed.toml",
+        &flow("key = \"json:/n\"", "event.nothing.of.that"),
+    );
+    run(&hive, &["run", &keyed]);
+    for n in 0..20 {
+        hive.json(&["send", "f/each", &format!(r#"{{"n":{n}}}"#)]);
+    }
+    until("events wait in buckets", || {
+        let queues = hive.rest("GET", "/api/v1/queues?q=f.each.b", "").json();
+        let queues = queues["queues"].as_array()?.clone();
+        let count = |queue: &Value| {
+            queue["waiting"].as_u64().unwrap_or_default()
+                + queue["unacknowledged"].as_u64().unwrap_or_default()
+        };
+        (queues.iter().map(count).sum::<u64>() == 20).then_some(())
+    });
+    let pool = write(&hive, "pool.toml", &flow("", "{'n': event.n}"));
+    let done = run(&hive, &["apply", &pool, "--yes"]);
+    assert!(done.contains("stop each and begin it anew"), "{done}");
+    let mut came: Vec<u64> = take(&hive, "results", 20)
+        .iter()
+        .map(|event| event["n"].as_u64().unwrap())
+        .collect();
+    came.sort_unstable();
+    assert_eq!(came, (0..20).collect::<Vec<u64>>());
+}

@@ -17,7 +17,7 @@ use crate::desk::{Refusal, RefusalKind};
 pub(crate) struct Problem {
     /// What kind of problem it is, for programs: `urn:hivewire:…`.
     #[serde(rename = "type")]
-    kind: String,
+    kind: Box<str>,
     /// What kind of problem it is, for people.
     title: &'static str,
     /// The status of the answer.
@@ -41,7 +41,7 @@ pub(crate) struct Problem {
 impl Problem {
     fn new(status: StatusCode, kind: &str, title: &'static str, detail: impl Into<String>) -> Self {
         Self {
-            kind: format!("urn:hivewire:{kind}"),
+            kind: format!("urn:hivewire:{kind}").into(),
             title,
             status: status.as_u16(),
             detail: detail.into(),

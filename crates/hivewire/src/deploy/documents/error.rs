@@ -45,7 +45,7 @@ pub enum ApplyError {
         /// The stage.
         stage: String,
         /// Why.
-        error: DeployError,
+        error: Box<DeployError>,
     },
     /// A step failed.
     #[error("could not {step}: {reason}; {undone}")]

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use flows::document::{BuiltIns, Catalogue, Document, Found, PluginReference, Problems, check};
+use flows::document::{
+    BuiltIns, Catalogue, Document, Found, Path, PluginReference, Problems, check,
+};
 use kernel::descriptor::{self, Descriptor};
+use runtime::Delivery;
 use serde_json::Value;
 
 use crate::deploy::plugins::PluginQuery;
@@ -50,10 +53,32 @@ impl Deployments {
             false => Vec::new(),
         };
         let catalogue = LookedUp { found, ids };
-        let document = document.clone();
+        let checked = document.clone();
         // Schemas can be written so that this takes long.
-        let checking = tokio::task::spawn_blocking(move || check(&document, &catalogue));
-        Ok(checking.await?)
+        let checking = tokio::task::spawn_blocking(move || check(&checked, &catalogue));
+        let mut problems = checking.await?;
+        self.check_deliveries(document, &mut problems);
+        Ok(problems)
+    }
+
+    /// Whether this node can keep what is promised about events.
+    fn check_deliveries(&self, document: &Document, problems: &mut Problems) {
+        let commit = self.bus.capabilities().commit;
+        for (name, stage) in &document.stages {
+            let promise = document.promise(stage);
+            let path = Path::stage(name).to("delivery");
+            match (promise.delivery(), commit) {
+                (Delivery::Memory, _) if self.sharing.is_some() => problems.error(
+                    &path,
+                    "at-most-once keeps events in the memory of one node, and several share this stage: choose at-least-once or state-once",
+                ),
+                (Delivery::Durable, bus::Given::No(reason)) => {
+                    let promise = promise.name();
+                    problems.error(&path, format_args!("the bus of this node cannot keep {promise}: {reason}"));
+                }
+                _ => {}
+            }
+        }
     }
 
     async fn plugin_ids(&self) -> Vec<String> {

@@ -50,13 +50,22 @@ impl Deployments {
         };
         let unfit = |stage: &str| {
             let stage = stage.to_owned();
-            |error| ApplyError::Unfit { stage, error }
+            |error| ApplyError::Unfit {
+                stage,
+                error: Box::new(error),
+            }
         };
         let mut stages = Vec::new();
         for name in &names {
             let address = StageAddress::new(&new.flow, name);
             let address = address.map_err(|error| DeployError::Request(error.to_string()));
             stages.push(address.map_err(unfit(name))?);
+        }
+        if let (Step::Rebuild { stage, reason }, true) = (&step, self.sharing.is_some()) {
+            let refusal = format!(
+                "several nodes share it, so it cannot begin anew while it runs ({reason}): give it another name, or stop it first"
+            );
+            return Err(unfit(stage)(DeployError::Request(refusal)));
         }
         let plan = match (&step, names.first().and_then(|name| new.stages.get(name))) {
             (Step::Remove { .. }, _) | (_, None) => None,
