@@ -324,7 +324,7 @@ fn a_bad_change_is_refused_and_nothing_is_changed() {
     let refused = hive.run(&["apply", &wrong, "--yes"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(
-        stderr(&refused).contains("wrong.toml:8:"),
+        stderr(&refused).contains("wrong.toml:9:"),
         "{}",
         stderr(&refused)
     );
@@ -440,7 +440,7 @@ fn a_document_is_guarded_and_kept_as_toml_and_json() {
         .http("PUT", "/api/v1/documents/f", &toml, &changed)
         .json();
     assert_eq!(applied["steps"][0]["sentence"], "add a, which runs map");
-    let plugins = hive.json(&["plugins", "list"]);
+    let plugins = hive.json(&["plugins"]);
     let map = plugins["plugins"]
         .as_array()
         .unwrap()

@@ -5,6 +5,7 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use common::{Answer, Hive};
 use serde_json::{Value, json};
@@ -24,6 +25,15 @@ fn deploy(hive: &Hive, stage: &str, workers: u32) -> Value {
     let answer = hive.rest("POST", "/api/v1/deployments", &deployment.to_string());
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
+}
+
+/// Parts are taken after a deployment, and each has a queue: lists are compared when no more come.
+fn has_all_parts(hive: &Hive, stage: &str, parts: u32) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while get(hive, &format!("/api/v1/flows/{stage}"))["nodes"]["a"] != parts {
+        assert!(Instant::now() < end, "{stage} did not get all its parts");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn get(hive: &Hive, path: &str) -> Value {
@@ -83,6 +93,7 @@ fn every_list_comes_in_pages() {
     }
     for stage in ["a-b/c", "a/one", "a/two", "b/one"] {
         deploy(&hive, stage, 5);
+        has_all_parts(&hive, stage, 5);
     }
     assert!(is_paged(&hive, "/api/v1/queues", "queues", "name") >= 4);
     assert_eq!(

@@ -20,6 +20,7 @@ pub const USUAL_OUTPUT: &str = "out";
 /// A flow: a graph of stages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "FlowDocument")]
 pub struct Document {
     /// The name of the flow.
     pub flow: String,
@@ -69,6 +70,7 @@ impl Promise {
 /// One stage of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "DocumentStage")]
 pub struct Stage {
     /// Its plug-in: the id of one that is built in, `ID` or `ID@VERSION` of one in a repository, a path, or a URI.
     pub plugin: PluginReference,
@@ -151,6 +153,7 @@ impl Stage {
 /// What a stage may use up. What is not said is as usual.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(rename = "StageLimits")]
 pub struct Limits {
     /// How many messages one worker may have waiting or in hand.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,6 +197,7 @@ impl Limits {
 /// Where a stage is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(rename = "StagePosition")]
 pub struct Position {
     /// From left to right.
     pub x: f64,

@@ -24,6 +24,7 @@ pub struct Plan {
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "step", rename_all = "kebab-case")]
+#[schemars(rename = "FlowStep")]
 pub enum Step {
     /// A stage begins.
     Add {
@@ -56,6 +57,7 @@ pub enum Step {
 /// What changes about a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "kebab-case")]
+#[schemars(rename = "FlowStepAspect")]
 pub enum Aspect {
     /// Its plug-in.
     Code {

@@ -73,6 +73,7 @@ pub enum Severity {
 
 /// Something that is wrong with a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DocumentProblem")]
 pub struct Problem {
     /// How bad it is.
     pub severity: Severity,
@@ -117,6 +118,7 @@ impl fmt::Display for Problem {
     Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error,
 )]
 #[serde(transparent)]
+#[schemars(rename = "DocumentProblems")]
 pub struct Problems(Vec<Problem>);
 
 impl Problems {
