@@ -15,6 +15,7 @@ mod event_time;
 mod parameters;
 mod reference;
 mod state;
+mod table;
 mod worker;
 
 mod aggregate;
@@ -38,6 +39,7 @@ mod timer;
 mod to_bus;
 mod to_file;
 mod to_http;
+mod to_postgres;
 mod to_prometheus;
 mod to_sqlite;
 mod window;
@@ -74,6 +76,7 @@ pub static BUILT_IN: &[BuiltIn] = &[
     BuiltIn::of::<to_bus::ToTopic>(),
     BuiltIn::of::<to_http::ToHttp>(),
     BuiltIn::of::<to_sqlite::ToSqlite>(),
+    BuiltIn::of::<to_postgres::ToPostgres>(),
     BuiltIn::of::<to_prometheus::ToPrometheus>(),
 ];
 

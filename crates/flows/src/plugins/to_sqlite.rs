@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
+use super::table::{self, quoted};
 use super::worker::variables;
 use super::{Environment, Formula, Outputs, ParameterError};
 use crate::event::{Data, Event};
@@ -39,8 +40,6 @@ pub(super) struct ToSqlite {
     connection: Option<Connection>,
 }
 
-const COLUMNS_MAX: usize = 100;
-const NAME_BYTES_MAX: usize = 63;
 const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Plugin for ToSqlite {
@@ -70,53 +69,7 @@ impl Plugin for ToSqlite {
 }
 
 fn check(parameters: &Parameters) -> Result<(), ParameterError> {
-    let columns = &parameters.columns;
-    if columns.is_empty() || columns.len() > COLUMNS_MAX {
-        return Err(ParameterError::new(
-            "columns",
-            format!("name 1 to {COLUMNS_MAX} columns"),
-        ));
-    }
-    check_name("table", &parameters.table)?;
-    columns
-        .keys()
-        .try_for_each(|name| check_name("columns", name))?;
-    match parameters
-        .key
-        .iter()
-        .find(|name| !columns.contains_key(*name))
-    {
-        Some(name) => Err(ParameterError::new(
-            "key",
-            format!("there is no column {name}"),
-        )),
-        None => Ok(()),
-    }
-}
-
-/// Names become part of statements, so they are plain.
-fn check_name(field: &str, name: &str) -> Result<(), ParameterError> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let is_plain = name.bytes().all(fits) && name.len() <= NAME_BYTES_MAX;
-    match is_plain
-        && name
-            .bytes()
-            .next()
-            .is_some_and(|first| !first.is_ascii_digit())
-    {
-        true => Ok(()),
-        false => {
-            let wanted = format!(
-                "{name:?} is no name: write 1 to {NAME_BYTES_MAX} letters, digits and _, no digit first"
-            );
-            Err(ParameterError::new(field, wanted))
-        }
-    }
-}
-
-fn quoted<'a>(names: impl Iterator<Item = &'a String>) -> String {
-    let names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
-    names.join(", ")
+    table::check(&parameters.table, &parameters.columns, &parameters.key)
 }
 
 fn insert(parameters: &Parameters) -> String {

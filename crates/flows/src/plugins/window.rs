@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::built_in::Plugin;
 use super::event_time::{ahead_max, too_far_ahead};
 use super::state::{self, group_of, key_at, key_of, time_and_text};
-use super::worker::{OUT, REFUSED_OUTPUT, emit, refuse, variables};
+use super::worker::{OUT, REFUSED_OUTPUT, refuse, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError, Period};
 use crate::event::{Data, Event};
 use crate::window::compute::Computations;

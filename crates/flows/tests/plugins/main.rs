@@ -3,6 +3,7 @@
 mod contract;
 mod examples;
 mod models;
+mod postgres;
 mod rig;
 mod samples;
 mod sinks;

@@ -124,7 +124,12 @@ impl Window {
     }
 
     /// Lets windows come out that are complete by then, and forgets those that nothing can change any more.
-    pub(super) fn fire_group(&self, due: i64, group: &mut Group, turn: &mut Turn) -> Result<(), Failure> {
+    pub(super) fn fire_group(
+        &self,
+        due: i64,
+        group: &mut Group,
+        turn: &mut Turn,
+    ) -> Result<(), Failure> {
         for pane in &mut group.panes {
             if !pane.fired && pane.end <= due {
                 pane.fired = true;
