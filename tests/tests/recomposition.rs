@@ -40,7 +40,10 @@ fn document(number: usize) -> Value {
                 "parameters": { "where": format!("event.n % 2 == {}", number % 2) },
                 "outputs": { "out": "b", "rejected": "c" },
             });
-            (json!({ "a": split, "b": pass("exit"), "c": pass("exit") }), "a")
+            (
+                json!({ "a": split, "b": pass("exit"), "c": pass("exit") }),
+                "a",
+            )
         }
         // A keyed one.
         _ => {
@@ -124,7 +127,9 @@ fn consume(hive: &Hive, total: Arc<Mutex<Option<u32>>>) -> thread::JoinHandle<Ve
                 }
                 Err(error) if error.is_timeout() => {
                     // What does not come after that long is lost, and what is doubled has come.
-                    let is_over = total.lock().is_some_and(|total| received.len() as u32 >= total);
+                    let is_over = total
+                        .lock()
+                        .is_some_and(|total| received.len() as u32 >= total);
                     let patience = Duration::from_secs(if is_over { 1 } else { 10 });
                     if total.lock().is_some() && silent_since.elapsed() > patience {
                         return received;
