@@ -70,8 +70,13 @@ fn ask(fetcher: &Fetcher, request: Request, patience: Duration) -> Result<Answer
     let answer = agent.run(asked).map_err(|error| error.to_string())?;
     let (parts, mut body) = answer.into_parts();
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let limited = body.with_config().limit(request.answer_bytes_max as u64);
+    let bytes_max = request.answer_bytes_max;
+    // The limit of the library has to be above what is allowed, not at it.
+    let limited = body.with_config().limit(bytes_max as u64 + 1);
     let read = limited.read_to_vec().map_err(|error| error.to_string())?;
+    if read.len() > bytes_max {
+        return Err(format!("the answer has more than {bytes_max} bytes"));
+    }
     Ok(Answer {
         status: parts.status.as_u16(),
         headers: parts

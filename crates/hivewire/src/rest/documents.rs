@@ -31,6 +31,11 @@ impl FromRequest<Arc<App>> for Sent {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let bytes = read(app, &parts.headers, body, DOCUMENT_BYTES_MAX).await?;
+        if bytes.is_empty() {
+            return Err(Problem::bad_request(
+                "the request has no body: send the document",
+            ));
+        }
         if is_json(&parts.headers) {
             return Ok(Self(Document::parse_json(&bytes)));
         }
