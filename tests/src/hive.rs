@@ -351,6 +351,12 @@ impl Hive {
         self.status_bytes("VmHWM:")
     }
 
+    /// Bytes of files, above all of the binary itself, that the process has in memory. Under a cap the system takes
+    /// them away first, and reads them again when they are needed.
+    pub fn file_bytes(&self) -> Result<u64, HiveError> {
+        self.status_bytes("RssFile:")
+    }
+
     fn status_bytes(&self, field: &str) -> Result<u64, HiveError> {
         let path = format!("/proc/{}/status", self.pid()?.as_raw_nonzero());
         let status = fs::read_to_string(path).map_err(io_error("read the memory of the broker"))?;

@@ -169,7 +169,8 @@ fn gigabyte_towards(destination: &str, reader: StoppedReader, config: &str) {
         progress.stop.store(true, Ordering::Relaxed);
         compared
     });
-    let peak = hive.memory_bytes_peak().unwrap();
+    // The code of the binary does not count against a cap as long as something else could: it can be read again.
+    let peak = hive.memory_bytes_peak().unwrap() - hive.file_bytes().unwrap();
     eprintln!(
         "{destination}, {reader:?}: {} MiB of 1024 taken; memory peak {} MiB; {compared:?}",
         progress.bytes.load(Ordering::Relaxed) >> 20,
