@@ -3,6 +3,7 @@
 mod control;
 mod elastic;
 mod flow_chain;
+mod flow_plugins;
 mod gamq_published;
 mod gateways;
 mod nexmark;
@@ -180,6 +181,7 @@ pub fn all() -> Vec<&'static Case> {
         .chain(flow_chain::CASES)
         .chain(nexmark::CASES)
         .chain(word_count::CASES)
+        .chain(flow_plugins::CASES)
         .chain(stage_relay::CASES)
         .chain(gateways::CASES)
         .chain(node_move::CASES)

@@ -10,8 +10,8 @@ const SIZE: Size = Size::Timed {
 };
 /// Python holds all events and results in memory, and reads and sums them up for much longer than it runs.
 const PYTHON_SIZE: Size = Size::Fixed {
-    messages: 2_000_000,
-    quick_messages: 200_000,
+    messages: 500_000,
+    quick_messages: 100_000,
 };
 /// Its windows take a good deal longer.
 const PYTHON_WINDOWS_SIZE: Size = Size::Fixed {

@@ -2,8 +2,8 @@
 //!
 //! [`chain`] sends small events through three stages and checks that every one comes out in order. The others
 //! run queries of Nexmark over the same events ([`generator`]), or count the words of the same lines ([`lines`]):
-//! [`queries`] with our stages, [`timely`] and [`bytewax`] with those engines. The results of a query make one
-//! checksum, which must be the same for all.
+//! [`queries`] with our stages, [`plugins`] with flow documents of what is built in, [`timely`] and [`bytewax`] with
+//! those engines. The results of a query make one checksum, which must be the same for all.
 
 pub mod bytewax;
 pub mod chain;
@@ -13,6 +13,7 @@ mod dice;
 pub mod events;
 pub mod generator;
 pub mod lines;
+pub mod plugins;
 pub mod queries;
 mod state;
 pub mod timely;
@@ -112,6 +113,13 @@ mod tests {
         for query in QUERIES {
             checked(query, EVENTS, queries::run).expect("ours is right");
             checked(query, EVENTS, timely::run).expect("timely is right");
+        }
+    }
+
+    #[test]
+    fn flow_documents_come_to_the_same_results() {
+        for query in [Query::Q0, Query::Q1, Query::Q2, Query::WordCount] {
+            checked(query, EVENTS / 10, plugins::run).expect("the flow is right");
         }
     }
 

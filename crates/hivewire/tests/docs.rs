@@ -27,6 +27,7 @@ fn the_printed_pages_are_up_to_date() {
         "configuration.md",
         "flow-schema.json",
         "openapi.json",
+        "plugins.md",
         "wit.md",
     ];
     for file in pages {

@@ -11,6 +11,7 @@ use super::{BUILT_IN, BuiltIn, Outputs};
 pub fn reference() -> String {
     let mut page = String::from(
         "# Built-in plug-ins\n\n\
+         Printed by `hivewire internal-docs plugins`; a test compares.\n\n\
          What a stage of a flow can do without a component. Expressions are CEL, the Common Expression Language; \
          they see the `event`, and the `headers` of a message that came from outside.\n",
     );

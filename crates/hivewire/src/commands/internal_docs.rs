@@ -20,6 +20,7 @@ enum Page {
     Configuration,
     FlowSchema,
     Openapi,
+    Plugins,
     Wit,
 }
 
@@ -30,6 +31,7 @@ impl InternalDocs {
             Page::Configuration => docs::configuration(),
             Page::FlowSchema => docs::flow_schema(),
             Page::Openapi => crate::rest::openapi_text(),
+            Page::Plugins => flows::plugins::reference(),
             Page::Wit => docs::wit(),
         };
         std::io::stdout().write_all(text.as_bytes())?;
