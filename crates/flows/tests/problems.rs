@@ -483,21 +483,42 @@ fn what_may_be_meant_is_a_warning() {
 }
 
 #[test]
-fn a_document_in_json_has_problems_without_lines() {
+fn a_document_in_json_has_problems_with_lines_if_it_is_a_text() {
     let json = json!({ "flow": "f", "stages": { "a": { "plugin": "map", "parameters": { "each": null }, "worker": 1 } } });
-    let problems = Document::from_value(json).unwrap_err();
-    let paths: Vec<_> = problems
-        .iter()
-        .map(|problem| (problem.path.as_str(), problem.line))
-        .collect();
+    let places = |problems: Problems| -> Vec<(String, Option<usize>, Option<usize>)> {
+        let problems = problems.iter();
+        let place = |problem: &Problem| (problem.path.clone(), problem.line, problem.column);
+        problems.map(place).collect()
+    };
+    let problems = Document::from_value(json.clone()).unwrap_err();
+    let (each, worker) = ("stages.a.parameters.each", "stages.a.worker");
     assert_eq!(
-        paths,
+        places(problems),
         [
-            ("stages.a.parameters.each", None),
-            ("stages.a.worker", None)
+            (each.to_owned(), None, None),
+            (worker.to_owned(), None, None)
         ]
     );
-    assert!(Document::parse_json(b"{").is_err());
+    let text = serde_json::to_string_pretty(&json).unwrap();
+    let problems = Document::parse_json(text.as_bytes()).unwrap_err();
+    assert_eq!(
+        places(problems),
+        [
+            (each.to_owned(), Some(6), Some(17)),
+            (worker.to_owned(), Some(9), Some(7))
+        ]
+    );
+    let text = r#"{"flow": "f", "stages": {"a\"é": {"plugin": "map"}, "b": {"plugin": "sink",
+        "to": ["a", "c"]}}}"#;
+    let problems = Document::parse_json(text.as_bytes()).unwrap_err();
+    let name = ("stages.a\"é".to_owned(), Some(1), Some(26));
+    assert!(places(problems.clone()).contains(&name), "{problems}");
+    for (broken, place) in [("{", (1, 1)), ("{\n  \"flow\": x\n}", (2, 11))] {
+        let problems = Document::parse_json(broken.as_bytes()).unwrap_err();
+        let (line, column) = place;
+        let expected = (String::new(), Some(line), Some(column));
+        assert_eq!(places(problems.clone()), [expected], "{problems}");
+    }
     assert!(Document::parse_json(b"[]").is_err());
 }
 

@@ -305,7 +305,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("alerts.waiting_notices_max", "how many notices may wait for a receiver; what is beyond counts as failed"),
     ("alerts.rules", "rules, besides those that come with Hivewire or, under the same name, in place of them"),
     ("alerts.rules.name", "the name of the rule"),
-    ("alerts.rules.kind", "`node-gone`, `stage-restarts`, `stage-failed`, `dead-letters`, `queue-age`, `disk`, `journal` or `expression`; may be left out if the name is one of them"),
+    ("alerts.rules.kind", "`node-gone`, `stage-restarts`, `stage-failed`, `stage-stands`, `dead-letters`, `queue-age`, `disk`, `journal` or `expression`; may be left out if the name is one of them"),
     ("alerts.rules.enabled", "`false` switches the rule off"),
     ("alerts.rules.severity", "`warning` or `critical`; without it, that of the kind, and for an expression `warning`"),
     ("alerts.rules.for_seconds", "how long it has to be wrong before somebody is told: for `node-gone` 10, `queue-age` and `disk` 60, others 0"),

@@ -35,6 +35,7 @@ mod desk;
 mod docs;
 mod events;
 pub mod exit;
+mod flow_metrics;
 mod http;
 mod load;
 mod logging;

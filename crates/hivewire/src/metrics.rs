@@ -222,6 +222,7 @@ const STAGE_FAMILIES: &[StageFamily] = &[
     StageFamily { name: "stage_late_replies", help: "Replies that came after their time", is_counter: true, value: |stage| stage.late_replies },
     StageFamily { name: "stage_waiting", help: "Messages that wait in this process for a worker", is_counter: false, value: |stage| stage.waiting },
     StageFamily { name: "stage_workers", help: "Workers", is_counter: false, value: |stage| u64::from(stage.workers_count) },
+    StageFamily { name: "stage_stands", help: "1 if it stands still because messages find no room", is_counter: false, value: |stage| u64::from(stage.stands.is_some()) },
     StageFamily { name: "stage_running", help: "1 if it takes messages", is_counter: false, value: |stage| u64::from(stage.state != StageState::Failed) },
 ];
 

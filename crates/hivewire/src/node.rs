@@ -27,6 +27,7 @@ use crate::data_folder::{self, DataError};
 use crate::deploy::{Deployments, StoreError};
 use crate::desk::Desk;
 use crate::events::{Event, Events, kind};
+use crate::flow_metrics::FlowCollector;
 use crate::http::{self, HttpServer};
 use crate::logging;
 use crate::logs::{self, LogError, LogStore};
@@ -227,10 +228,13 @@ impl Node {
             config.data.clone(),
             events.clone(),
         ));
-        let mut registry = registry(broker.as_ref(), listeners.as_ref(), &app, &deployments);
-        alerts.counters().register(&mut registry);
-        events.register(&mut registry);
-        logs.counters().register(&mut registry);
+        let mut registry = Registry::default();
+        let own = registry.sub_registry_with_prefix("hivewire");
+        register(own, broker.as_ref(), listeners.as_ref(), &app, &deployments);
+        alerts.counters().register(own);
+        events.register(own);
+        logs.counters().register(own);
+        registry.register_collector(Box::new(FlowCollector(deployments.flow_metrics().clone())));
         live.attach(Parts {
             logs: logs.clone(),
             http_connections_max: app.connections_max.clone(),
@@ -540,23 +544,22 @@ fn all_bound(http: Option<SocketAddr>, listeners: Option<&Listeners>) -> Vec<Bou
     http.into_iter().chain(listening.cloned()).collect()
 }
 
-fn registry(
+fn register(
+    registry: &mut Registry,
     broker: Option<&Arc<Broker>>,
     listeners: Option<&Listeners>,
     app: &App,
     deployments: &Arc<Deployments>,
-) -> Registry {
-    let mut registry = Registry::with_prefix("hivewire");
+) {
     if let Some(broker) = broker {
-        broker.register(&mut registry);
+        broker.register(registry);
         registry.register_collector(Box::new(BrokerCollector(broker.clone())));
     }
     if let Some(listeners) = listeners {
-        listeners.register(&mut registry);
+        listeners.register(registry);
     }
-    app.counters.register(&mut registry);
+    app.counters.register(registry);
     registry.register_collector(Box::new(StageCollector(deployments.runtime().clone())));
-    registry
 }
 
 /// Once a second: forgets names nobody uses, empties old segments, measures rates.

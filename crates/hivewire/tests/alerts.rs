@@ -301,6 +301,7 @@ fn control_without_anything_wrong_nothing_is_told_by_the_rules_that_come_with_hi
         "node-gone",
         "stage-restarts",
         "stage-failed",
+        "stage-stands",
         "dead-letters",
         "queue-age",
         "disk",

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bus::DEAD_LETTERS;
@@ -52,7 +53,26 @@ struct Local {
     incomings: VecDeque<Incoming>,
 }
 
+/// How often is looked whether a stage has been built anew.
+const FOLLOWER_EVERY: Duration = Duration::from_millis(5);
+
 impl Shared {
+    /// The stage that has taken the place of one that was stopped for it, as soon as it is there.
+    async fn follower(&self, stage: &Arc<Stage>) -> Option<Arc<Stage>> {
+        let patience = Duration::from_millis(self.settings.send_timeout_ms);
+        let end = tokio::time::Instant::now() + patience;
+        loop {
+            let now = self.stage(&stage.address)?;
+            if !Arc::ptr_eq(&now, stage) {
+                return Some(now);
+            }
+            if tokio::time::Instant::now() > end {
+                return None;
+            }
+            tokio::time::sleep(FOLLOWER_EVERY).await;
+        }
+    }
+
     /// Finds out where a message for this address goes.
     pub fn route(&self, to: &Address, message: &Message) -> Route {
         match to {
@@ -156,7 +176,7 @@ impl Locals {
 }
 
 impl Local {
-    async fn deliver(mut self, shared: &Shared) {
+    async fn deliver(self, shared: &Shared) {
         let (queue, refused) = match self.to {
             LocalTarget::Answer(answer) => {
                 for mut incoming in self.incomings {
@@ -166,8 +186,9 @@ impl Local {
                 return;
             }
             LocalTarget::Stage(stage) => {
-                let refused = stage.dispatch_batch(&mut self.incomings, self.way).await;
-                (stage.address.queue(), refused)
+                let queue = stage.address.queue();
+                let refused = deliver_to_stage(shared, stage, self.incomings, self.way).await;
+                (queue, refused)
             }
             LocalTarget::Cell(cell) => {
                 let mut refused = Vec::new();
@@ -187,6 +208,27 @@ impl Local {
                 .bury(&queue, incoming.message, &reason, incoming.tries)
                 .await;
         }
+    }
+}
+
+/// Hands messages to a stage or, if that is being built anew, to the one that takes its place. Gives those for which there is
+/// no place.
+async fn deliver_to_stage(
+    shared: &Shared,
+    mut stage: Arc<Stage>,
+    mut incomings: VecDeque<Incoming>,
+    way: Way,
+) -> Vec<NoRoom> {
+    loop {
+        let refused = stage.dispatch_batch(&mut incomings, way).await;
+        if refused.is_empty() || !stage.is_followed.load(Ordering::Relaxed) {
+            return refused;
+        }
+        let Some(next) = shared.follower(&stage).await else {
+            return refused;
+        };
+        incomings = refused.into_iter().map(|one| one.incoming).collect();
+        stage = next;
     }
 }
 

@@ -5,6 +5,7 @@ mod shared;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bus::Bus;
@@ -185,6 +186,7 @@ impl Runtime {
             router: Some(stage.router()),
             is_shared: stage.is_shared(),
         };
+        stage.is_followed.store(true, Ordering::Relaxed);
         let left = stage.stop(false).await;
         let shared = self.shared.clone();
         let (stage, outcome) = match Stage::start(shared.clone(), plan).await {

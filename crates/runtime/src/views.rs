@@ -51,6 +51,9 @@ pub struct StageView {
     /// How long its buckets paused while they moved.
     #[serde(default)]
     pub moves: MovePauses,
+    /// Why it stands still, if it does: what it made, or what is meant for it, has found no room for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands: Option<String>,
     /// How long messages wait for its workers, if any did of late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyView>,
@@ -85,6 +88,8 @@ pub struct StageLoad {
     pub waiting: u64,
     /// How many workers it has.
     pub workers_count: u32,
+    /// Why it stands still, if it does.
+    pub stands: Option<String>,
     /// How long messages wait for its workers, if any did of late.
     pub latency: Option<LatencyView>,
     /// How it finds its number of workers by itself, if it does.

@@ -25,6 +25,8 @@ mod scaling;
 mod shared;
 #[path = "suite/slow_commits.rs"]
 mod slow_commits;
+#[path = "suite/standing.rs"]
+mod standing;
 #[path = "suite/supervising.rs"]
 mod supervising;
 #[path = "suite/talking.rs"]

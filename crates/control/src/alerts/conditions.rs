@@ -66,6 +66,7 @@ pub(super) fn look(rule: &Rule, growths: &mut Growths, seen: &Observation, now: 
             within_seconds,
         } => restarts(growths, seen, *more_than, *within_seconds, now),
         Condition::StageFailed => failed_stages(seen),
+        Condition::StageStands => standing_stages(seen),
         Condition::DeadLetters {
             more_than,
             within_seconds,
@@ -127,6 +128,15 @@ fn failed_stages(seen: &Observation) -> Look {
     let findings = seen.stages.iter().filter_map(|stage| {
         let failure = stage.failure.as_ref()?;
         let detail = format!("{} does not run: {failure}", stage.address);
+        Some(finding(&[("stage", &stage.address)], 1.0, detail))
+    });
+    Look::all(findings.collect())
+}
+
+fn standing_stages(seen: &Observation) -> Look {
+    let findings = seen.stages.iter().filter_map(|stage| {
+        let why = stage.stands.as_ref()?;
+        let detail = format!("{} stands still: {why}", stage.address);
         Some(finding(&[("stage", &stage.address)], 1.0, detail))
     });
     Look::all(findings.collect())
@@ -271,17 +281,23 @@ mod tests {
     }
 
     #[test]
-    fn stages_that_restart_too_often_and_those_that_failed() {
+    fn stages_that_restart_too_often_and_those_that_failed_or_stand() {
         let stage = |address: &str, restarts, failure: Option<&str>| StageSeen {
             address: address.to_owned(),
             restarts,
             failure: failure.map(str::to_owned),
+            stands: (address == "f/c").then(|| "no room".to_owned()),
         };
         let mut seen = Observation {
-            stages: vec![stage("f/a", 5, None), stage("f/b", 5, Some("why"))],
+            stages: vec![
+                stage("f/a", 5, None),
+                stage("f/b", 5, Some("why")),
+                stage("f/c", 0, None),
+            ],
             ..Observation::default()
         };
         assert_eq!(found(Condition::StageFailed, &seen, "stage"), ["f/b"]);
+        assert_eq!(found(Condition::StageStands, &seen, "stage"), ["f/c"]);
         let restarting = rule(Condition::StageRestarts {
             more_than: 3,
             within_seconds: 60,

@@ -64,6 +64,8 @@ pub struct StageSeen {
     pub restarts: u64,
     /// Why it does not run, if it does not.
     pub failure: Option<String>,
+    /// Why it stands still, if it does.
+    pub stands: Option<String>,
 }
 
 /// A queue.

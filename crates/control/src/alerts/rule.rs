@@ -40,6 +40,8 @@ pub enum Condition {
     },
     /// A stage gave up, or could not be loaded.
     StageFailed,
+    /// A stage stands still: what it made, or what is meant for it, finds no room.
+    StageStands,
     /// More messages than this went to the dead letters.
     DeadLetters {
         /// So many are fine.

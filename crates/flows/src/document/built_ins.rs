@@ -34,6 +34,6 @@ impl Catalogue for BuiltIns {
         };
         let arguments = serde_json::to_vec(parameters).ok()?;
         let error = find(id.as_str())?.check(&arguments).err()?;
-        Some((error.field().to_owned(), error.to_string()))
+        Some((error.field().to_owned(), error.problem().to_owned()))
     }
 }

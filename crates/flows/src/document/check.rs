@@ -12,7 +12,7 @@ use super::model::{Document, Limits, Stage};
 use super::parameters::Schemas;
 use super::place::Place;
 use super::plugin_reference::PluginReference;
-use super::problem::{Path, Problems};
+use super::problem::{Path, Problems, plain};
 use super::suggest::hint;
 
 /// Where plug-ins are known.
@@ -244,17 +244,23 @@ impl<'a> Check<'a> {
             parameters => parameters,
         };
         let plugin = &stage.plugin;
-        let problems = &mut self.problems;
-        let fits = self
-            .schemas
-            .check(descriptor, plugin, parameters, path, problems);
-        if let Some((field, reason)) = fits
-            .then(|| self.catalogue.mistake(plugin, parameters))
-            .flatten()
-        {
-            let parts = field.split('.').filter(|part| !part.is_empty());
-            let at = parts.fold(path.clone(), |path, part| path.to(part));
-            self.problems.error(&at, reason);
+        let mistake = self.schemas.check(descriptor, plugin, parameters, path);
+        // The plug-in itself says better than its schema what it wants.
+        let own = match &mistake {
+            Some(mistake) if mistake.is_plain => None,
+            _ => self.catalogue.mistake(plugin, parameters),
+        };
+        match (own, mistake) {
+            (Some((field, reason)), _) => {
+                let parts = field.split('.').filter(|part| !part.is_empty());
+                let at = parts.fold(path.clone(), |path, part| path.to(part));
+                self.problems.error(&at, plain(&reason));
+            }
+            (None, Some(mistake)) if mistake.at_name => {
+                self.problems.error_at_name(&mistake.at, mistake.message);
+            }
+            (None, Some(mistake)) => self.problems.error(&mistake.at, mistake.message),
+            (None, None) => {}
         }
     }
 

@@ -25,6 +25,7 @@ mod difference;
 mod export;
 mod fields;
 mod graph;
+mod json_text;
 mod model;
 mod parameters;
 mod period;

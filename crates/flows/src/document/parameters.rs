@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use kernel::descriptor::Descriptor;
 use serde_json::Value;
 
 use super::plugin_reference::PluginReference;
-use super::problem::{Path, Problems};
+use super::problem::Path;
+use super::suggest::hint;
 
 /// What a regular expression may take once it is compiled.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
@@ -18,41 +20,74 @@ pub(super) struct Schemas {
     ready: HashMap<String, Result<Validator, String>>,
 }
 
+/// What is wrong with parameters.
+pub(super) struct Mistake {
+    pub at: Path,
+    /// Whether the name of the field is meant, and not what stands there.
+    pub at_name: bool,
+    pub message: String,
+    /// Nobody could say it better.
+    pub is_plain: bool,
+}
+
 impl Schemas {
-    /// Tells the first mistake, and whether there is none. There may be so many that gathering them would take all
-    /// memory.
+    /// The first mistake, if there is one. There may be so many that gathering them would take all memory.
     pub fn check(
         &mut self,
         descriptor: &Descriptor,
         plugin: &PluginReference,
         parameters: &Value,
         path: &Path,
-        problems: &mut Problems,
-    ) -> bool {
-        let Some(schema) = &descriptor.parameters else {
-            return true;
-        };
+    ) -> Option<Mistake> {
+        let schema = descriptor.parameters.as_ref()?;
         let ready = self
             .ready
             .entry(plugin.to_string())
             .or_insert_with(|| compile(schema));
-        let validator = match ready {
-            Ok(validator) => validator,
-            Err(reason) => {
-                problems.error(
-                    path,
-                    format_args!("the schema of {plugin} is none: {reason}"),
-                );
-                return false;
+        match ready {
+            Ok(validator) => {
+                let error = validator.validate(parameters).err()?;
+                Some(mistake(&error, schema, path))
             }
-        };
-        if let Err(error) = validator.validate(parameters) {
-            let at = below(path, error.instance_path().as_str());
-            // Without the values that stand there: one may be a secret.
-            problems.error(&at, error.masked());
-            return false;
+            Err(reason) => Some(Mistake {
+                at: path.clone(),
+                at_name: false,
+                message: format!("the schema of {plugin} is none: {reason}"),
+                is_plain: true,
+            }),
         }
-        true
+    }
+}
+
+fn mistake(error: &ValidationError<'_>, schema: &Value, path: &Path) -> Mistake {
+    let at = below(path, error.instance_path().as_str());
+    let is_top = error.instance_path().as_str().is_empty();
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } if !unexpected.is_empty() => {
+            let name = &unexpected[0];
+            let known = schema["properties"].as_object().filter(|_| is_top);
+            let known = known.into_iter().flat_map(|known| known.keys());
+            let hint = hint(name, known.map(String::as_str));
+            Mistake {
+                at: at.to(name),
+                at_name: true,
+                message: format!("there is no parameter {name:?} here{hint}"),
+                is_plain: true,
+            }
+        }
+        ValidationErrorKind::Required { property } => Mistake {
+            at,
+            at_name: true,
+            message: format!("{} is missing here", property.as_str().unwrap_or_default()),
+            is_plain: true,
+        },
+        // Without the values that stand there: one may be a secret.
+        _ => Mistake {
+            at,
+            at_name: false,
+            message: error.masked().to_string(),
+            is_plain: false,
+        },
     }
 }
 

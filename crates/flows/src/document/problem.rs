@@ -84,7 +84,7 @@ pub struct Problem {
     pub path: String,
     /// What is wrong, and what to do.
     pub message: String,
-    /// The line of the text, from one, if the document was a text in TOML.
+    /// The line of the text, from one, if the document was a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     /// The column in that line, from one.
@@ -110,6 +110,26 @@ impl fmt::Display for Problem {
             write!(f, "{}: ", self.path)?;
         }
         f.write_str(&self.message)
+    }
+}
+
+/// What the parser says, in words for people who do not write Rust.
+pub(super) fn plain(message: &str) -> String {
+    const WORDS: &[(&str, &str)] = &[
+        ("expected u32", "expected a whole number, 0 or more"),
+        ("expected u64", "expected a whole number, 0 or more"),
+        ("expected usize", "expected a whole number, 0 or more"),
+        ("expected f64", "expected a number"),
+        ("expected a sequence", "expected a list"),
+        ("expected a map", "expected a table"),
+    ];
+    let mut plain = message.to_owned();
+    for (word, better) in WORDS {
+        plain = plain.replace(word, better);
+    }
+    match plain.strip_prefix("missing field ") {
+        Some(field) => format!("{field} is missing here"),
+        None => plain,
     }
 }
 
@@ -189,12 +209,25 @@ impl Problems {
         byte: usize,
         message: impl fmt::Display,
     ) {
+        self.error_at(text.line_and_column(byte), message);
+    }
+
+    /// A mistake at a line and a column of the text.
+    pub(super) fn error_at(&mut self, (line, column): (usize, usize), message: impl fmt::Display) {
         let before = self.0.len();
         self.error(&Path::default(), message);
         if let Some(problem) = self.0.get_mut(before) {
-            let (line, column) = text.line_and_column(byte);
             (problem.line, problem.column) = (Some(line), Some(column));
         }
+    }
+
+    /// Forgets where in a text they are.
+    #[must_use]
+    pub(super) fn anywhere(mut self) -> Self {
+        for problem in &mut self.0 {
+            (problem.line, problem.column) = (None, None);
+        }
+        self
     }
 
     /// Says where in the text each of them is, and puts them in that order.

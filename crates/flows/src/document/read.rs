@@ -8,9 +8,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::fields::fields_of;
+use super::json_text::read_json;
 use super::model::{Document, Limits, Position, Scale, Stage, USUAL_OUTPUT};
 use super::place::{OneOrMany, Place, check_stage_name};
-use super::problem::{Path, Positions, Problems};
+use super::problem::{Path, Positions, Problems, plain};
 use super::suggest::hint;
 use super::text::read_toml;
 use super::{DOCUMENT_BYTES_MAX, EDGES_MAX, OUTPUT_NAME_BYTES_MAX, STAGES_MAX};
@@ -27,10 +28,10 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Says where in the text these problems are.
+    /// Says where in the text these problems are, also if they were found in another text of the same document.
     #[must_use]
     pub fn locate(&self, problems: Problems) -> Problems {
-        problems.located(&self.positions)
+        problems.anywhere().located(&self.positions)
     }
 }
 
@@ -54,12 +55,10 @@ impl Document {
             problems.error(&Path::default(), too_large(text.len()));
             return Err(problems);
         }
-        match serde_json::from_slice(text) {
-            Ok(value) => Self::from_value(value),
-            Err(error) => {
-                problems.error(&Path::default(), format_args!("this is no JSON: {error}"));
-                Err(problems)
-            }
+        let mut positions = Positions::of(&String::from_utf8_lossy(text));
+        match read_json(text, &mut positions, &mut problems) {
+            Some(value) => read(value, positions, problems),
+            None => Err(problems),
         }
     }
 
@@ -211,7 +210,7 @@ fn read_struct<T: DeserializeOwned>(
     }
     // What no field has to answer for alone: one is missing.
     if !search.found {
-        problems.error_at_name(path, whole);
+        problems.error_at_name(path, plain(&whole.to_string()));
     }
     None
 }
@@ -269,7 +268,7 @@ impl Search<'_> {
             _ => {}
         }
         if !self.found {
-            self.problems.error(path, message);
+            self.problems.error(path, plain(&message));
         }
         self.found = true;
     }

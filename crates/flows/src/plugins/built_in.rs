@@ -188,7 +188,11 @@ impl<P: Plugin> Code for BuiltInCode<P> {
         true
     }
 
-    fn instantiate(&self, _start: &Start) -> Result<Box<dyn Worker>, Failure> {
-        Ok(Box::new(Built::<P>::new(self.environment.clone())))
+    fn instantiate(&self, start: &Start) -> Result<Box<dyn Worker>, Failure> {
+        let environment = Environment {
+            stage: Some(start.address.stage().clone()),
+            ..self.environment.clone()
+        };
+        Ok(Box::new(Built::<P>::new(environment)))
     }
 }

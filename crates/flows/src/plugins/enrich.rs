@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
+use super::environment::check_file;
 use super::worker::{OUT, REFUSED_OUTPUT, emit, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError};
 use crate::event::{Data, Event, Record};
@@ -106,6 +107,9 @@ impl Plugin for Enrich {
 }
 
 fn check(parameters: &Parameters) -> Result<(), ParameterError> {
+    if let Some(file) = &parameters.file {
+        check_file("file", file)?;
+    }
     match parameters.table.is_empty() && parameters.file.is_none() {
         true => Err(ParameterError::new(
             "table",

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bus::Bus;
 use bytes::Bytes;
+use kernel::StageAddress;
 use url::Url;
 
 use super::ParameterError;
@@ -23,6 +24,8 @@ pub struct Environment {
     pub folder: Option<PathBuf>,
     /// Where measured values are shown.
     pub metrics: Option<Arc<dyn Metrics>>,
+    /// The stage whose worker this is for. The code of a built-in plug-in fills it in.
+    pub stage: Option<StageAddress>,
 }
 
 /// A request over HTTP.
@@ -71,23 +74,38 @@ pub enum MetricKind {
     Histogram(Vec<f64>),
 }
 
-/// One metric with one set of labels.
+/// What a metric is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricSpec {
+    /// Its name.
+    pub name: String,
+    /// What it is, for people.
+    pub help: String,
+    /// What kind it is.
+    pub kind: MetricKind,
+    /// The names of its labels, in order.
+    pub labels: Vec<String>,
+    /// How many sets of labels there may be. What has another set is recorded under [`OTHER`].
+    pub series_max: usize,
+}
+
+/// The value of all labels of what found no room under its own.
+pub const OTHER: &str = "other";
+
+/// A metric that somebody declared.
 pub trait Metric: Send + Sync {
-    /// Adds to a counter, sets a gauge, or counts a value in a histogram.
-    fn record(&self, value: f64);
+    /// Adds to a counter, sets a gauge, or counts a value in a histogram, under these values of the labels.
+    fn record(&self, labels: &[String], value: f64);
+
+    /// Whether it is still shown. One that is not was taken to be left behind, and is to be declared again.
+    fn is_shown(&self) -> bool;
 }
 
 /// Shows metrics, for Prometheus.
 pub trait Metrics: Send + Sync {
-    /// The metric of this name and these labels, the same one each time; otherwise why there is none, such as
-    /// another kind under this name.
-    fn metric(
-        &self,
-        name: &str,
-        help: &str,
-        kind: &MetricKind,
-        labels: &[(String, String)],
-    ) -> Result<Arc<dyn Metric>, String>;
+    /// The metric of this name, the same one for all stages that declare it; otherwise why there is none, such as
+    /// another kind under this name. A stage has one: what it declared before goes, unless others have it, too.
+    fn declare(&self, stage: &StageAddress, spec: &MetricSpec) -> Result<Arc<dyn Metric>, String>;
 }
 
 impl Environment {
@@ -111,13 +129,20 @@ impl Environment {
                 "this node offers no folder for files of flows",
             ));
         };
-        let is_plain =
-            |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-        let path = Path::new(path);
-        if path.file_name().is_none() || !path.components().all(is_plain) {
-            let wanted = "name a file in the folder of flows, such as input/words.txt: no / at its start and no ..";
-            return Err(ParameterError::new(field, wanted));
-        }
+        check_file(field, path)?;
         Ok(folder.join(path))
+    }
+}
+
+/// Whether a path stays in the folder of flows.
+pub(super) fn check_file(field: &str, path: &str) -> Result<(), ParameterError> {
+    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    let path = Path::new(path);
+    match path.file_name().is_some() && path.components().all(is_plain) {
+        true => Ok(()),
+        false => Err(ParameterError::new(
+            field,
+            "name a file in the folder of flows, such as input/words.txt: no / at its start and no ..",
+        )),
     }
 }

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::built_in::Plugin;
+use super::environment::check_file;
 use super::state;
 use super::worker::{OUT, REFUSED, emit};
 use super::{Environment, Outputs, ParameterError};
@@ -114,6 +115,7 @@ impl Plugin for FileLines {
 }
 
 fn check(parameters: &Parameters) -> Result<(), ParameterError> {
+    check_file("file", &parameters.file)?;
     match (1..=LINE_BYTES_MAX).contains(&parameters.line_bytes_max) {
         true => Ok(()),
         false => Err(ParameterError::new(

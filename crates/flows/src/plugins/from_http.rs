@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use kernel::descriptor::PluginKind;
-use kernel::worker::{Failure, Incoming, Provided, Turn, Worker};
+use kernel::worker::{Failure, Incoming, LogLevel, Provided, Turn, Worker};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -52,6 +52,8 @@ pub(super) struct FromHttp {
     parameters: Parameters,
     url: Url,
     http: Arc<dyn Http>,
+    /// What the last try failed with; empty if it did not.
+    trouble: String,
 }
 
 /// When to ask next, and what came last.
@@ -93,6 +95,7 @@ impl Plugin for FromHttp {
             parameters,
             url,
             http: environment.http()?,
+            trouble: String::new(),
         })
     }
 
@@ -134,10 +137,14 @@ impl Worker for FromHttp {
         let answer = self.http.ask(self.request(&position)).await;
         let taken = answer.and_then(|answer| self.take(answer, &mut position));
         match taken {
-            Ok(events) => events
-                .into_iter()
-                .try_for_each(|event| emit(turn, OUT, event))?,
+            Ok(events) => {
+                self.trouble.clear();
+                events
+                    .into_iter()
+                    .try_for_each(|event| emit(turn, OUT, event))?;
+            }
             Err(reason) => {
+                self.tell(turn, &reason);
                 let refused = [
                     ("url", Data::from(self.url.to_string())),
                     ("reason", reason.into()),
@@ -152,6 +159,14 @@ impl Worker for FromHttp {
 }
 
 impl FromHttp {
+    /// Writes a line when the trouble is another than before, as nobody may listen to what was refused.
+    fn tell(&mut self, turn: &Turn, reason: &str) {
+        if self.trouble != reason {
+            turn.log(LogLevel::Warn, &format!("{}: {reason}", self.url));
+            reason.clone_into(&mut self.trouble);
+        }
+    }
+
     fn request(&self, position: &Position) -> Request {
         let etag = position.etag.iter().filter(|_| !self.parameters.unchanged);
         let etag = etag.map(|etag| ("if-none-match".to_owned(), etag.clone()));

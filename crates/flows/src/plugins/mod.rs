@@ -45,7 +45,9 @@ mod to_sqlite;
 mod window;
 
 pub use built_in::{BuiltIn, Outputs};
-pub use environment::{Answer, Environment, Http, Metric, MetricKind, Metrics, Request};
+pub use environment::{
+    Answer, Environment, Http, Metric, MetricKind, MetricSpec, Metrics, OTHER, Request,
+};
 pub use parameters::{Formula, OnError, ParameterError, Period};
 pub use reference::reference;
 

@@ -35,6 +35,11 @@ impl ParameterError {
     pub fn field(&self) -> &str {
         &self.field
     }
+
+    /// What is wrong with it.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
 }
 
 impl fmt::Display for ParameterError {
@@ -75,8 +80,15 @@ pub(super) fn read<P: DeserializeOwned>(arguments: &[u8]) -> Result<P, Parameter
 
 /// The line and column in what was made from a document help nobody.
 fn without_position(problem: &str) -> String {
-    let cut = problem.find(" at line ").unwrap_or(problem.len());
-    problem[..cut].to_owned()
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_place = |text: &str| {
+        let place = text.split_once(" column ");
+        place.is_some_and(|(line, column)| is_number(line) && is_number(column))
+    };
+    match problem.rsplit_once(" at line ") {
+        Some((said, place)) if is_place(place) => said.to_owned(),
+        _ => problem.to_owned(),
+    }
 }
 
 /// The field that a message of serde names, such as one that is missing.

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::built_in::Plugin;
+use super::environment::check_file;
 use super::state;
 use super::worker::variables;
 use super::{Environment, Formula, Outputs, ParameterError};
@@ -78,6 +79,10 @@ impl Plugin for ToFile {
             path,
             file: None,
         })
+    }
+
+    fn check(parameters: Parameters) -> Result<(), ParameterError> {
+        check_file("file", &parameters.file)
     }
 }
 

@@ -1,15 +1,16 @@
 //! `to-prometheus`: events become metrics.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use kernel::StageAddress;
 use kernel::worker::{Failure, Incoming, Turn, Worker};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
-use super::environment::{Metric, MetricKind, Metrics};
+use super::environment::{Metric, MetricKind, MetricSpec, Metrics};
 use super::worker::variables;
 use super::{Environment, Formula, Outputs, ParameterError};
 use crate::event::Event;
@@ -18,7 +19,7 @@ use crate::event::Event;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameters {
-    /// The name of the metric, such as `shop_orders`.
+    /// The name of the metric, such as `shop_orders`. That of a counter is shown with `_total` behind it.
     metric: String,
     /// What it is, for people.
     help: String,
@@ -58,9 +59,13 @@ fn series_max() -> usize {
 }
 
 pub(super) struct ToPrometheus {
-    parameters: Parameters,
+    kind: Kind,
+    value: Option<Formula>,
+    labels: Vec<Formula>,
+    spec: MetricSpec,
+    stage: StageAddress,
     metrics: Arc<dyn Metrics>,
-    series: HashMap<Vec<String>, Arc<dyn Metric>>,
+    metric: Arc<dyn Metric>,
 }
 
 const LABELS_MAX: usize = 20;
@@ -71,7 +76,9 @@ const LABEL_CHARS_MAX: usize = 200;
 impl Plugin for ToPrometheus {
     const ID: &'static str = "to-prometheus";
     const DESCRIPTION: &'static str = "Makes a metric of events, which Prometheus finds beside those of the node.\n\n\
-        An event whose turn is undone is counted again. Metrics begin anew when the node does.";
+        Stages that record the same metric share it; they have to agree on its kind, its help, its labels and its bounds. \
+        An event whose turn is undone is counted again. Metrics begin anew when the node does, and go with the last \
+        stage that records them.";
     const OUTPUTS: Outputs = Outputs::None;
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
         (
@@ -87,15 +94,34 @@ impl Plugin for ToPrometheus {
 
     fn new(parameters: Parameters, environment: &Environment) -> Result<Self, ParameterError> {
         check(&parameters)?;
-        let Some(metrics) = environment.metrics.clone() else {
+        let (Some(metrics), Some(stage)) = (environment.metrics.clone(), environment.stage.clone())
+        else {
             return Err(ParameterError::general(
                 "this node offers no metrics to plug-ins",
             ));
         };
+        let kind = parameters.kind;
+        let spec = MetricSpec {
+            name: parameters.metric,
+            help: parameters.help,
+            kind: match kind {
+                Kind::Counter => MetricKind::Counter,
+                Kind::Gauge => MetricKind::Gauge,
+                Kind::Histogram => MetricKind::Histogram(parameters.bounds),
+            },
+            labels: parameters.labels.keys().cloned().collect(),
+            series_max: parameters.series_max,
+        };
+        let metric = metrics.declare(&stage, &spec);
+        let metric = metric.map_err(|reason| ParameterError::new("metric", reason))?;
         Ok(Self {
-            parameters,
+            kind,
+            value: parameters.value,
+            labels: parameters.labels.into_values().collect(),
+            spec,
+            stage,
             metrics,
-            series: HashMap::new(),
+            metric,
         })
     }
 
@@ -110,6 +136,10 @@ fn check(parameters: &Parameters) -> Result<(), ParameterError> {
         .labels
         .keys()
         .try_for_each(|name| check_name("labels", name))?;
+    if parameters.kind == Kind::Histogram && parameters.labels.contains_key("le") {
+        let reason = "a histogram has a label le of its own: give this one another name";
+        return Err(ParameterError::new("labels", reason));
+    }
     let bounds = &parameters.bounds;
     let rise = bounds.windows(2).all(|pair| pair[0] < pair[1])
         && bounds.iter().all(|bound| bound.is_finite());
@@ -141,7 +171,7 @@ fn check_name(field: &str, name: &str) -> Result<(), ParameterError> {
             .bytes()
             .next()
             .is_some_and(|first| first.is_ascii_alphabetic());
-    match is_plain && !name.starts_with("hivewire_") {
+    match is_plain && name != "hivewire" && !name.starts_with("hivewire_") {
         true => Ok(()),
         false => {
             let wanted = format!(
@@ -157,54 +187,38 @@ impl Worker for ToPrometheus {
     async fn receive(&mut self, message: &Incoming, _: &mut Turn) -> Result<(), Failure> {
         let event = Event::of(message)?;
         let variables = variables(&event, message);
-        let value = match &self.parameters.value {
+        let value = match &self.value {
             Some(value) => value.number(&variables)?,
             None => 1.0,
         };
-        if self.parameters.kind == Kind::Counter && value < 0.0 {
+        if !value.is_finite() {
+            return Err(Failure::new(format!(
+                "the value is {value}, which no metric can show"
+            )));
+        }
+        if self.kind == Kind::Counter && value < 0.0 {
             return Err(Failure::new(format!(
                 "a counter only grows, but the value is {value}; use a gauge"
             )));
         }
-        let mut labels = Vec::with_capacity(self.parameters.labels.len());
-        for label in self.parameters.labels.values() {
+        let mut labels = Vec::with_capacity(self.labels.len());
+        for label in &self.labels {
             let text = label.evaluate(&variables)?;
             labels.push(text.key_text().chars().take(LABEL_CHARS_MAX).collect());
         }
-        self.series(labels)?.record(value);
+        self.shown()?.record(&labels, value);
         Ok(())
     }
 }
 
 impl ToPrometheus {
-    fn series(&mut self, mut labels: Vec<String>) -> Result<Arc<dyn Metric>, Failure> {
-        if let Some(series) = self.series.get(&labels) {
-            return Ok(series.clone());
+    /// The metric, declared again if it is no longer shown.
+    fn shown(&mut self) -> Result<&dyn Metric, Failure> {
+        if !self.metric.is_shown() {
+            let metric = self.metrics.declare(&self.stage, &self.spec);
+            let refused = |reason| Failure::new(format!("the metric {}: {reason}", self.spec.name));
+            self.metric = metric.map_err(refused)?;
         }
-        if self.series.len() >= self.parameters.series_max {
-            labels
-                .iter_mut()
-                .for_each(|label| *label = "other".to_owned());
-        }
-        let parameters = &self.parameters;
-        let named: Vec<(String, String)> = parameters
-            .labels
-            .keys()
-            .cloned()
-            .zip(labels.clone())
-            .collect();
-        let kind = match parameters.kind {
-            Kind::Counter => MetricKind::Counter,
-            Kind::Gauge => MetricKind::Gauge,
-            Kind::Histogram => MetricKind::Histogram(parameters.bounds.clone()),
-        };
-        let series = self
-            .metrics
-            .metric(&parameters.metric, &parameters.help, &kind, &named);
-        let series = series.map_err(|reason| {
-            Failure::new(format!("the metric {}: {reason}", parameters.metric))
-        })?;
-        self.series.insert(labels, series.clone());
-        Ok(series)
+        Ok(&*self.metric)
     }
 }

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
+use super::environment::check_file;
 use super::table::{self, quoted};
 use super::worker::variables;
 use super::{Environment, Formula, Outputs, ParameterError};
@@ -69,6 +70,7 @@ impl Plugin for ToSqlite {
 }
 
 fn check(parameters: &Parameters) -> Result<(), ParameterError> {
+    check_file("file", &parameters.file)?;
     table::check(&parameters.table, &parameters.columns, &parameters.key)
 }
 

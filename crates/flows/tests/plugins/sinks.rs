@@ -1,11 +1,12 @@
 //! Plug-ins that meet the world outside.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use flows::plugins::{Answer, Http, Metric, MetricKind, Metrics, Request};
-use kernel::{Destination, Message, Name};
+use flows::plugins::{Answer, Http, Metric, MetricKind, MetricSpec, Metrics, Request};
+use kernel::{Destination, Message, Name, StageAddress};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -297,35 +298,34 @@ fn rows_are_written_and_those_with_a_key_once() {
     });
 }
 
-/// Keeps what was recorded under each set of labels.
+/// Keeps what was recorded under which labels.
 #[derive(Clone, Default)]
-struct FakeMetrics(Arc<Mutex<Vec<(String, f64)>>>);
+struct FakeMetrics {
+    declared: Arc<Mutex<Vec<(String, MetricSpec)>>>,
+    recorded: Arc<Mutex<Vec<(Vec<String>, f64)>>>,
+    shown: Arc<AtomicBool>,
+}
 
-struct FakeMetric(String, FakeMetrics);
+impl Metric for FakeMetrics {
+    fn record(&self, labels: &[String], value: f64) {
+        self.recorded.lock().push((labels.to_vec(), value));
+    }
 
-impl Metric for FakeMetric {
-    fn record(&self, value: f64) {
-        self.1.0.lock().push((self.0.clone(), value));
+    fn is_shown(&self) -> bool {
+        self.shown.load(Ordering::Relaxed)
     }
 }
 
 impl Metrics for FakeMetrics {
-    fn metric(
-        &self,
-        name: &str,
-        _: &str,
-        _: &MetricKind,
-        labels: &[(String, String)],
-    ) -> Result<Arc<dyn Metric>, String> {
-        Ok(Arc::new(FakeMetric(
-            format!("{name}{labels:?}"),
-            self.clone(),
-        )))
+    fn declare(&self, stage: &StageAddress, spec: &MetricSpec) -> Result<Arc<dyn Metric>, String> {
+        self.declared.lock().push((stage.to_string(), spec.clone()));
+        self.shown.store(true, Ordering::Relaxed);
+        Ok(Arc::new(self.clone()))
     }
 }
 
 #[test]
-fn metrics_have_a_bounded_number_of_labels() {
+fn a_metric_is_declared_once_and_again_when_it_is_no_longer_shown() {
     run(async {
         let metrics = FakeMetrics::default();
         let mut environment = environment();
@@ -333,25 +333,28 @@ fn metrics_have_a_bounded_number_of_labels() {
         let parameters = r#"{"metric": "sales", "help": "Sales.", "kind": "counter", "value": "event.v",
             "labels": {"shop": "event.s"}, "series_max": 2}"#;
         let mut rig = built_in(&environment, "to-prometheus", parameters).await;
-        for (shop, value) in [("a", 1.0), ("b", 2.0), ("c", 3.0), ("a", 4.0), ("d", 5.0)] {
-            rig.handle(&[outside(&json!({ "s": shop, "v": value }))])
-                .await
-                .unwrap();
+        let expected = MetricSpec {
+            name: "sales".to_owned(),
+            help: "Sales.".to_owned(),
+            kind: MetricKind::Counter,
+            labels: vec!["shop".to_owned()],
+            series_max: 2,
+        };
+        for (shop, value) in [("a", 1.0), ("b", 2.0)] {
+            let event = outside(&json!({ "s": shop, "v": value }));
+            rig.handle(&[event]).await.unwrap();
         }
-        let recorded: Vec<(String, f64)> = metrics.0.lock().clone();
-        let label = |shop: &str| format!("sales[(\"shop\", \"{shop}\")]");
-        let expected = [
-            ("a", 1.0),
-            ("b", 2.0),
-            ("other", 3.0),
-            ("a", 4.0),
-            ("other", 5.0),
-        ];
-        assert_eq!(recorded, expected.map(|(shop, value)| (label(shop), value)));
-        let failure = rig
-            .handle(&[outside(&json!({ "s": "a", "v": -1 }))])
-            .await
-            .unwrap_err();
+        let declared = ("test/stage".to_owned(), expected);
+        assert_eq!(*metrics.declared.lock(), [declared.clone()]);
+        metrics.shown.store(false, Ordering::Relaxed);
+        let event = outside(&json!({ "s": "a", "v": 4 }));
+        rig.handle(&[event]).await.unwrap();
+        assert_eq!(*metrics.declared.lock(), [declared.clone(), declared]);
+        let recorded = [("a", 1.0), ("b", 2.0), ("a", 4.0)];
+        let recorded = recorded.map(|(shop, value)| (vec![shop.to_owned()], value));
+        assert_eq!(*metrics.recorded.lock(), recorded);
+        let event = outside(&json!({ "s": "a", "v": -1 }));
+        let failure = rig.handle(&[event]).await.unwrap_err();
         assert!(failure.reason.contains("only grows"), "{failure}");
     });
 }

@@ -86,12 +86,14 @@ fn stages_seen(
             address: load.stage.to_string(),
             restarts: load.restarts,
             failure: has_failed.then(|| why.unwrap_or_else(gave_up)),
+            stands: load.stands.clone(),
         });
     }
     seen.extend(failures.into_iter().map(|(stage, why)| StageSeen {
         address: stage.to_string(),
         restarts: 0,
         failure: Some(why),
+        stands: None,
     }));
     seen
 }

@@ -27,6 +27,7 @@ fn built_in() -> Vec<RuleSettings> {
             ..rule("stage-restarts", RuleKind::StageRestarts, Warning, 0)
         },
         rule("stage-failed", RuleKind::StageFailed, Critical, 0),
+        rule("stage-stands", RuleKind::StageStands, Critical, 0),
         RuleSettings {
             more_than: Some(10),
             within_seconds: Some(600),
@@ -169,6 +170,7 @@ fn rule_of(rule: &RuleSettings) -> Result<Rule, AlertError> {
             within_seconds: within()?,
         },
         RuleKind::StageFailed => Condition::StageFailed,
+        RuleKind::StageStands => Condition::StageStands,
         RuleKind::DeadLetters => Condition::DeadLetters {
             more_than: more_than()?,
             within_seconds: within()?,

@@ -63,6 +63,8 @@ pub enum RuleKind {
     StageRestarts,
     /// Stages that do not run.
     StageFailed,
+    /// Stages that stand still.
+    StageStands,
     /// New dead letters.
     DeadLetters,
     /// Queues whose messages wait for long.

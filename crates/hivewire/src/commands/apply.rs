@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Global;
 use super::flow_file::{APPLY_TIMEOUT, FlowFile, Uploads, document_path, sentences};
 use super::output::{json_line, line};
-use super::run::print_done;
+use super::run::print_version;
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]
@@ -62,7 +62,7 @@ impl Apply {
         let answer = client.put_expected(&path, &body, etag, APPLY_TIMEOUT)?;
         match global.json {
             true => json_line(&answer)?,
-            false => print_done(flow, &answer)?,
+            false => print_version(flow, &answer)?,
         }
         Ok(Exit::Done)
     }

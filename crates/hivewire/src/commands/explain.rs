@@ -57,17 +57,20 @@ impl Explain {
 
     /// What it has now, and what it may have.
     fn now(&self, stage: &Value) -> String {
-        let workers = stage["workers_count"].as_u64().unwrap_or_default();
+        let workers = match stage["workers_count"].as_u64().unwrap_or_default() {
+            1 => "1 worker".to_owned(),
+            workers => format!("{workers} workers"),
+        };
         let scaling = &stage["scaling"];
         if !scaling.is_object() {
             return format!(
-                "{} has {workers} workers, and as many as it is told: give it a rule with `scale` in its flow, and it finds the number by itself.",
+                "{} has {workers}, as many as it is told: give it a rule with `scale` in its flow, and it finds the number by itself.",
                 self.stage
             );
         }
         let number = |key: &str| scaling[key].as_f64().unwrap_or_default();
         format!(
-            "{} has {workers} workers and may have {:.0} to {:.0}. Now {:.0} messages/s come and {:.0}/s are done, {:.0} wait, and probes take {:.1} ms (p50) and {:.1} ms (p99).",
+            "{} has {workers} and may have {:.0} to {:.0}. Now {:.0} messages/s come and {:.0}/s are done, {:.0} wait, and probes take {:.1} ms (p50) and {:.1} ms (p99).",
             self.stage,
             number("workers_min"),
             number("workers_max"),

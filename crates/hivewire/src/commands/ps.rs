@@ -160,11 +160,19 @@ fn number(value: &Value) -> String {
     value.as_u64().unwrap_or_default().to_string()
 }
 
+/// How a stage is, in one word.
+pub(super) fn state(stage: &Value) -> &str {
+    match stage["stands"].is_string() {
+        true => "stands",
+        false => stage["state"].as_str().unwrap_or_default(),
+    }
+}
+
 fn stage_row(stage: &Value) -> Vec<String> {
     let code = &stage["code"];
     vec![
         text(&stage["spec"]["address"]),
-        text(&stage["state"]),
+        printable(state(stage), TEXT_CHARACTERS_MAX),
         number(&stage["version"]),
         format!("{} {}", text(&code["name"]), text(&code["version"])),
         number(&stage["workers_count"]),
@@ -200,6 +208,7 @@ fn details(stage: &Value) -> String {
         source,
         nodes,
         said("router", &deployment["router_source"]),
+        said("stands still", &stage["stands"]),
         said("does not run", &deployment["failure"]),
         said("the source cannot be read", &deployment["trouble"]),
         said("refused", &deployment["refused_digest"]),

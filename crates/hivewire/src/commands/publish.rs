@@ -28,7 +28,7 @@ const TEXT_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Args)]
 pub(super) struct Publish {
-    /// The queue, or the topic with --topic
+    /// The queue, or the topic with --topic; `queue:NAME` and `topic:NAME` say which by themselves
     name: String,
     /// Messages; without any, they come from a file or standard input
     #[arg(value_name = "MESSAGE", conflicts_with_all = ["file", "stdin_lines", "whole"])]
@@ -53,6 +53,17 @@ pub(super) struct Publish {
     headers: Vec<(String, String)>,
 }
 
+/// What kind of place is meant, and its name. Flows write places with their kind before them.
+pub(super) fn place(name: &str, is_topic: bool) -> (&'static str, &str) {
+    let kinds = [("queue", "queue:"), ("topic", "topic:")].into_iter();
+    let said = kinds.filter_map(|(kind, prefix)| Some((kind, name.strip_prefix(prefix)?)));
+    let otherwise = match is_topic {
+        true => ("topic", name),
+        false => ("queue", name),
+    };
+    said.last().unwrap_or(otherwise)
+}
+
 pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
@@ -65,7 +76,11 @@ impl Publish {
         let client = global.client()?;
         let mut publisher = Publisher {
             client,
-            path: format!("/api/v1/{}s/{}/messages", self.kind(), encode(&self.name)),
+            path: format!(
+                "/api/v1/{}s/{}/messages",
+                self.place().0,
+                encode(self.place().1)
+            ),
             headers: self
                 .headers
                 .iter()
@@ -86,8 +101,8 @@ impl Publish {
         Ok(Exit::Done)
     }
 
-    fn kind(&self) -> &'static str {
-        if self.topic { "topic" } else { "queue" }
+    fn place(&self) -> (&'static str, &str) {
+        place(&self.name, self.topic)
     }
 
     fn send_all(&self, publisher: &mut Publisher) -> anyhow::Result<()> {
@@ -129,8 +144,8 @@ impl Publish {
         let plural = if accepted == 1 { "" } else { "s" };
         line(&format!(
             "{accepted} message{plural} to {} {}{level}",
-            self.kind(),
-            self.name
+            self.place().0,
+            self.place().1
         ))
     }
 }

@@ -53,15 +53,20 @@ impl Run {
 }
 
 /// What was done.
-pub(super) fn print_done(flow: &str, answer: &Value) -> anyhow::Result<()> {
-    let version = &answer["version"];
-    if answer["changed"] == false {
-        return line(&format!("{flow} is so already, with version {version}"));
-    }
+fn print_done(flow: &str, answer: &Value) -> anyhow::Result<()> {
     for sentence in sentences(answer) {
         line(&sentence)?;
     }
-    line(&format!("{flow} has version {version} now"))
+    print_version(flow, answer)
+}
+
+/// What came of it.
+pub(super) fn print_version(flow: &str, answer: &Value) -> anyhow::Result<()> {
+    let version = &answer["version"];
+    match answer["changed"] == false {
+        true => line(&format!("{flow} is so already, with version {version}")),
+        false => line(&format!("{flow} has version {version} now")),
+    }
 }
 
 /// Waits until all stages run, and shows them.

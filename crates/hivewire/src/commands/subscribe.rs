@@ -10,12 +10,13 @@ use serde_json::Value;
 
 use super::Global;
 use super::output::bytes_line;
+use super::publish::place;
 use crate::client::encode;
 use crate::exit::Exit;
 
 #[derive(Debug, Args)]
 pub(super) struct Subscribe {
-    /// The queue, or the topic with --topic
+    /// The queue, or the topic with --topic; `queue:NAME` and `topic:NAME` say which by themselves
     name: String,
     /// Listen to a topic instead of a queue
     #[arg(long)]
@@ -52,8 +53,8 @@ impl Subscribe {
     }
 
     fn path(&self) -> String {
-        let kind = if self.topic { "topics" } else { "queues" };
-        let mut path = format!("/api/v1/{kind}/{}/stream?", encode(&self.name));
+        let (kind, name) = place(&self.name, self.topic);
+        let mut path = format!("/api/v1/{kind}s/{}/stream?", encode(name));
         if let Some(count) = self.count {
             path.push_str(&format!("max={count}&"));
         }

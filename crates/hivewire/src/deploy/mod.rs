@@ -70,6 +70,7 @@ pub use self::views::{
 };
 
 use crate::events::{Event, Events};
+use crate::flow_metrics::FlowMetrics;
 
 /// The folder in the data folder in which built-in plug-ins read and write files.
 const FILES_FOLDER: &str = "files";
@@ -86,6 +87,7 @@ pub struct Deployments {
     /// What it shares with other nodes, if it does.
     sharing: Option<Sharing>,
     loader: Loader,
+    flow_metrics: Arc<FlowMetrics>,
     store: Store,
     fetcher: Fetcher,
     plugins: Plugins,
@@ -139,10 +141,12 @@ impl Deployments {
         let fetcher = Fetcher::new(settings.clone());
         let plugins = Plugins::new(&settings.plugins, bus.clone(), &fetcher);
         let found = store.read().await?;
+        let flow_metrics = FlowMetrics::of(&runtime);
         let environment = Environment {
             bus: Some(bus.clone()),
             folder: Some(data.join(FILES_FOLDER)),
             http: Some(Arc::new(NodeHttp::new(fetcher.clone()))),
+            metrics: Some(flow_metrics.clone()),
             ..Environment::default()
         };
         let deployments = Arc::new_cyclic(|me| Self {
@@ -153,6 +157,7 @@ impl Deployments {
             flow_order: tokio::sync::Mutex::default(),
             broker: OnceLock::new(),
             loader: Loader::new(host, environment),
+            flow_metrics,
             bus,
             store,
             instance_limits: settings.instance_limits,
@@ -264,6 +269,11 @@ impl Deployments {
     /// The runtime underneath.
     pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
+    }
+
+    /// What stages of flows have measured.
+    pub(crate) fn flow_metrics(&self) -> &Arc<FlowMetrics> {
+        &self.flow_metrics
     }
 
     /// All flows, also those whose stages could not be loaded.

@@ -125,6 +125,7 @@ impl StageShown {
             workers_count: 0,
             workers: Vec::new(),
             moves: runtime::MovePauses::default(),
+            stands: None,
             latency: None,
             scaling: None,
         };

@@ -455,10 +455,18 @@ pub(super) async fn submit(
     commit: &Commit<'_>,
     timeout: Duration,
 ) -> Result<Submitted, BusError> {
+    let patience = Duration::from_millis(stage.runtime.settings.send_timeout_ms);
+    let (mut began, mut stands) = (None, None);
     loop {
         match stage.runtime.bus.submit(commit, timeout).await {
             Err(error) if is_passing(&error) => {
-                stage.note_blocked(&error);
+                let began = began.get_or_insert_with(|| {
+                    stage.note_blocked(&error);
+                    Instant::now()
+                });
+                if matches!(error, BusError::Full { .. }) && began.elapsed() >= patience {
+                    stands.get_or_insert_with(|| stage.standing.begin(error.to_string()));
+                }
                 tokio::time::sleep(RETRY_AFTER).await;
                 if stage.is_stopping() {
                     return Err(error);

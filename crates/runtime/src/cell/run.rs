@@ -220,7 +220,10 @@ impl Run {
             cell.waiting.store(waiting, Ordering::Relaxed);
             drop(mailbox);
             // Senders go on when half of it is free, so that they are not woken for each batch.
-            if waiting <= cell.stage.mailbox_messages_max() / 2 {
+            let stage = &cell.stage;
+            if waiting <= stage.mailbox_messages_max() / 2
+                || stage.has_freed_spill(cell, self.desk.batch.len())
+            {
                 cell.stage.room.notify(usize::MAX);
             }
             return Next::Batch;

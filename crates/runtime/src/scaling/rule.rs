@@ -67,7 +67,7 @@ impl Default for ScaleRule {
 pub enum ScaleRuleError {
     /// The bounds contradict each other.
     #[error(
-        "a stage that scales has at least 1 and at most {WORKERS_MAX} workers and no more at least than at most: min is {min} and max is {max}"
+        "min is {min} and max is {max}: write a min of 1 or more, and a max from there to {WORKERS_MAX}"
     )]
     Bounds {
         /// The lower one.

@@ -11,6 +11,7 @@ use super::Version;
 pub(super) struct Current {
     version: RwLock<Arc<Version>>,
     messages_max: AtomicU32,
+    spill_messages_max: AtomicU32,
     is_native: AtomicBool,
 }
 
@@ -18,6 +19,7 @@ impl Current {
     pub fn new(version: Arc<Version>) -> Self {
         Self {
             messages_max: AtomicU32::new(version.spec.intake.mailbox_messages_max),
+            spill_messages_max: AtomicU32::new(version.spec.intake.spill_messages_max),
             is_native: AtomicBool::new(version.code.info().native),
             version: RwLock::new(version),
         }
@@ -41,6 +43,24 @@ impl Current {
         }
     }
 
+    /// How many messages from inside its cycle may wait for one worker.
+    pub fn spill_messages_max(&self) -> u32 {
+        self.spill_messages_max.load(Ordering::Relaxed)
+    }
+
+    /// So many may wait from now on, if that is more; whether it is.
+    pub fn raise_spill(&self, messages_max: u32) -> bool {
+        let before = &self.spill_messages_max;
+        before.fetch_max(messages_max, Ordering::Relaxed) < messages_max
+    }
+
+    /// So many may wait as the version says.
+    pub fn settle_spill(&self) {
+        let version = self.version.read();
+        let max = version.spec.intake.spill_messages_max;
+        self.spill_messages_max.store(max, Ordering::Relaxed);
+    }
+
     /// Whether its code is linked into this program.
     pub fn is_native(&self) -> bool {
         self.is_native.load(Ordering::Relaxed)
@@ -58,6 +78,8 @@ impl Current {
         }
         let max = version.spec.intake.mailbox_messages_max;
         self.messages_max.store(max, Ordering::Relaxed);
+        let max = version.spec.intake.spill_messages_max;
+        self.spill_messages_max.store(max, Ordering::Relaxed);
         let is_native = version.code.info().native;
         self.is_native.store(is_native, Ordering::Relaxed);
         *current = version.clone();

@@ -164,10 +164,17 @@ impl Stage {
         let patience = Duration::from_millis(self.runtime.settings.send_timeout_ms);
         let mut deadline = tokio::time::Instant::now() + patience;
         let _starved = self.starved();
+        let mut full = self.full_workers();
+        let mut stands = None;
         loop {
             let room = self.room.listen();
             self.try_dispatch_batch(batch, way, refused);
             if batch.is_empty() {
+                return;
+            }
+            // It will never have room again; another one may take its place.
+            if self.is_stopping() {
+                self.refuse_rest(batch, patience, refused);
                 return;
             }
             if tokio::time::timeout_at(deadline, room).await.is_ok() {
@@ -177,9 +184,10 @@ impl Stage {
                 self.refuse_rest(batch, patience, refused);
                 return;
             }
-            if way == Way::Inside {
-                tracing::warn!(stage = %self.address, "a cycle of stages has no room left for its own messages, and stands still: raise spill_messages_max, or let fewer messages in");
+            if way == Way::Inside && stands.is_none() && self.has_stood(&full) {
+                stands = Some(self.stands_in_cycle());
             }
+            full = self.full_workers();
             deadline = tokio::time::Instant::now() + patience;
         }
     }

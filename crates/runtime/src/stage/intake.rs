@@ -446,11 +446,14 @@ impl Puller {
     /// The next forward may follow as soon as this one has its place.
     async fn commit(&self, subscription: &Pulled, commit: &Commit<'_>) {
         let timeout = Duration::from_millis(self.stage.runtime.settings.commit_timeout_ms);
+        let mut is_noted = false;
         loop {
             match self.stage.runtime.bus.submit(commit, timeout).await {
                 Ok(_) => return,
                 Err(error) if error.can_retry() => {
-                    self.stage.note_blocked(&error);
+                    if !std::mem::replace(&mut is_noted, true) {
+                        self.stage.note_blocked(&error);
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
                 Err(error) => {

@@ -1,6 +1,6 @@
 //! A stage's beginning and end.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 
 use super::start::start_all;
 use super::{
-    Counters, Current, Entrance, Holds, Intakes, Latency, Plan, Rate, Shares, Stage, Version,
+    Counters, Current, Entrance, Holds, Intakes, Latency, Plan, Rate, Shares, Stage, Standing,
+    Version,
 };
 use crate::alarm_clock::What;
 use crate::cell::{Cell, Place};
@@ -113,7 +114,9 @@ impl Stage {
             shares,
             state: AtomicU8::new(StageState::Running as u8),
             holds: Holds::default(),
+            is_followed: AtomicBool::new(false),
             pauses: Pauses::default(),
+            standing: Standing::default(),
             scaler: Mutex::default(),
             bucket_counts: OnceLock::new(),
             changing: tokio::sync::Mutex::default(),
@@ -228,6 +231,8 @@ impl Stage {
     /// the caller.
     pub async fn stop(self: &Arc<Self>, for_good: bool) -> Vec<Incoming> {
         self.set_state(StageState::Stopping);
+        // Whoever waits for room waits in vain.
+        self.room.notify(usize::MAX);
         // A bucket that is on its way arrives first.
         let moved = tokio::time::timeout(MOVES_END_MAX, self.changing.lock()).await;
         self.stop_intakes().await;

@@ -15,11 +15,12 @@ mod moves_tests;
 mod resize;
 mod rollout;
 mod shares;
+mod standing;
 mod start;
 mod supervise;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bus::BusError;
@@ -50,6 +51,7 @@ pub(crate) use self::life::release;
 use self::measure::BucketCounts;
 pub use self::shares::Part;
 use self::shares::Shares;
+use self::standing::Standing;
 
 /// How many workers a view of a stage shows.
 const WORKERS_SHOWN: usize = 64;
@@ -112,8 +114,12 @@ pub(crate) struct Stage {
     state: AtomicU8,
     /// What comes for buckets that are on their way.
     holds: Holds,
+    /// It stops, and another one takes its place: senders wait for that.
+    pub is_followed: AtomicBool,
     /// How long buckets paused that moved.
     pauses: Pauses,
+    /// Whether it stands still.
+    pub standing: Standing,
     /// What finds its number of workers, if it has a rule for that.
     scaler: Mutex<Option<Arc<Scaler>>>,
     /// What its buckets do, if somebody wants to know.
@@ -173,13 +179,19 @@ impl Stage {
         self.router.clone()
     }
 
+    /// How many messages may wait for one worker. On a cycle a tenth of the room is kept for messages from inside it.
     pub fn mailbox_messages_max(&self) -> u32 {
-        self.current.messages_max()
+        let max = self.current.messages_max();
+        if !self.is_in_cycle() {
+            return max;
+        }
+        let spill_max = self.spill_messages_max();
+        max.min(spill_max - spill_max.div_ceil(10)).max(1)
     }
 
     /// How many messages from inside its cycle may wait for one worker.
     pub fn spill_messages_max(&self) -> u32 {
-        self.version().spec.intake.spill_messages_max
+        self.current.spill_messages_max()
     }
 
     /// Whether both lie on the same cycle of stages.
@@ -324,6 +336,7 @@ impl Stage {
             workers_count: cells.len() as u32,
             workers: cells.iter().take(WORKERS_SHOWN).map(|c| c.view()).collect(),
             moves: self.pauses.view(),
+            stands: self.standing.why(),
             latency: self.latency_ms(),
             scaling: self.scaling(),
         }
@@ -340,6 +353,7 @@ impl Stage {
             turns_per_second: self.rate.lock().per_second,
             waiting: cells.iter().map(|cell| u64::from(cell.waiting())).sum(),
             workers_count: cells.len() as u32,
+            stands: self.standing.why(),
             latency: self.latency_ms(),
             scaling: self.scaling(),
         }

@@ -34,7 +34,11 @@ impl Stage {
     ) -> Result<(), DeployError> {
         let _changing = self.changing.lock().await;
         check_spec(&spec, &*code)?;
-        self.dry_run(&spec, &code).await?;
+        self.make_room(&spec);
+        if let Err(error) = self.dry_run(&spec, &code).await {
+            self.current.settle_spill();
+            return Err(error);
+        }
         let old = self.version();
         let new = self.new_version(number, spec, code);
         self.set_state(StageState::Handover);
@@ -51,6 +55,13 @@ impl Stage {
         Ok(())
     }
 
+    /// More room for a cycle holds at once: workers that stand still for lack of it could never go over.
+    fn make_room(&self, spec: &StageSpec) {
+        if self.current.raise_spill(spec.intake.spill_messages_max) {
+            self.room.notify(usize::MAX);
+        }
+    }
+
     /// Starts the new code on a copy of real state, apart from everything that runs.
     async fn dry_run(&self, spec: &StageSpec, code: &Arc<dyn Code>) -> Result<(), DeployError> {
         let refuse = |failure: Failure| DeployError::DryRun {
@@ -60,10 +71,22 @@ impl Stage {
         let Some(cell) = self.cells.read().first().cloned() else {
             return Ok(());
         };
-        let snapshot = match wait(cell.ask(Control::Snapshot)).await {
-            Ok(snapshot) => snapshot,
+        let asked = wait(cell.ask(Control::Snapshot));
+        let snapshot = match tokio::time::timeout(REPLACE_MAX, asked).await {
+            Ok(Ok(snapshot)) => snapshot,
+            Err(_) => {
+                let why = self.standing.why();
+                let why = why.map_or(String::new(), |why| format!(", for {why}"));
+                return Err(refuse(Failure::of(
+                    FailureKind::Deadline,
+                    format!(
+                        "{} did not end what it does within {REPLACE_MAX:?}{why}",
+                        cell.address()
+                    ),
+                )));
+            }
             // An instance that cannot save is broken; the new version may well be the cure.
-            Err(failure) => {
+            Ok(Err(failure)) => {
                 tracing::warn!(worker = %cell.address(), reason = %failure, "the running version cannot save its state");
                 Bytes::new()
             }

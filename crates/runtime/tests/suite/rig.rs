@@ -28,7 +28,15 @@ impl Rig {
         Self::over(Arc::new(MemoryStorage::new(1)))
     }
 
+    pub fn with_settings(settings: Settings) -> Self {
+        Self::made_of(Arc::new(MemoryStorage::new(1)), settings)
+    }
+
     pub fn over(storage: Arc<MemoryStorage>) -> Self {
+        Self::made_of(storage, Settings::default())
+    }
+
+    fn made_of(storage: Arc<MemoryStorage>, settings: Settings) -> Self {
         let (broker, _) = Broker::start(
             storage.clone(),
             Options {
@@ -42,7 +50,7 @@ impl Rig {
         )
         .unwrap();
         let bus: Arc<dyn Bus> = Arc::new(EmbeddedBus::new(broker.clone()));
-        let runtime = Runtime::start(bus.clone(), Settings::default(), Arc::new(SystemClock));
+        let runtime = Runtime::start(bus.clone(), settings, Arc::new(SystemClock));
         Self {
             broker,
             bus,

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::Value;
 
 use super::super::output::printable;
+use super::super::ps;
 
 /// Of so many looks rates are kept.
 pub(super) const LOOKS_KEPT: usize = 60;
@@ -32,6 +33,8 @@ pub(super) struct Model {
 pub(super) struct Row {
     pub stage: String,
     pub state: String,
+    /// Why it stands still, if it does.
+    pub stands: Option<String>,
     workers: u64,
     bounds: Option<(u64, u64)>,
     arrivals_per_second: Option<f64>,
@@ -163,10 +166,10 @@ impl Row {
         };
         Self {
             stage: printable(address.as_str().unwrap_or_default(), NAME_CHARACTERS_MAX),
-            state: printable(
-                stage["state"].as_str().unwrap_or_default(),
-                NAME_CHARACTERS_MAX,
-            ),
+            state: printable(ps::state(stage), NAME_CHARACTERS_MAX),
+            stands: stage["stands"]
+                .as_str()
+                .map(|why| printable(why, TEXT_CHARACTERS_MAX)),
             workers: number(stage, "workers_count"),
             bounds: is_scaled.then(|| {
                 (
@@ -207,6 +210,11 @@ impl Row {
             self.waiting.to_string(),
             self.dead.to_string(),
         ]
+    }
+
+    /// Whether it finds its number of workers by itself.
+    pub fn is_scaled(&self) -> bool {
+        self.bounds.is_some()
     }
 
     fn p99_ms(&self) -> f64 {

@@ -8,12 +8,14 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState
 
 use super::model::{LOOKS_KEPT, Model, NUMBERS, TITLES};
 
-/// Lines below the table for the stage that is looked at.
+/// Lines below the table for the stage that is looked at: with decisions, and without.
 const DETAIL_LINES: u16 = 12;
+const DETAIL_LINES_FEW: u16 = 6;
 const RATE_LINES: u16 = 3;
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
-    let detail = match model.selected() {
+    let detail = match model.selected().map(|at| &model.rows()[at]) {
+        Some(row) if row.decisions.is_empty() && row.stands.is_none() => DETAIL_LINES_FEW,
         Some(_) => DETAIL_LINES,
         None => 0,
     };
@@ -65,20 +67,23 @@ fn draw_stages(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     let width = |column: usize| {
         let widest = cells.iter().map(|row| row[column].chars().count()).max();
         let title = TITLES[column].chars().count();
-        Constraint::Length(widest.unwrap_or(0).max(title) as u16)
+        widest.unwrap_or(0).max(title) as u16
     };
-    let widths = (0..TITLES.len()).map(width);
+    let widths: Vec<u16> = (0..TITLES.len()).map(width).collect();
+    let spaces = TITLES.len() as u16 - 1;
+    let is_narrow = widths.iter().sum::<u16>() + 2 * spaces > area.width;
+    let widths = widths.into_iter().map(Constraint::Length);
     let rows = model.rows().iter().zip(&cells).map(|(row, cells)| {
         let line = aligned(cells.iter().map(String::as_str));
         match (row.state.as_str(), row.dead) {
-            ("failed", _) => line.red(),
+            ("failed" | "stands", _) => line.red(),
             (_, 0) => line,
             _ => line.yellow(),
         }
     });
     let table = Table::new(rows, widths)
         .header(aligned(TITLES).style(Style::new().add_modifier(Modifier::BOLD)))
-        .column_spacing(2)
+        .column_spacing(if is_narrow { 1 } else { 2 })
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut state = TableState::new().with_selected(model.selected());
     frame.render_stateful_widget(table, area, &mut state);
@@ -113,14 +118,21 @@ fn draw_details(frame: &mut Frame<'_>, model: &Model, at: usize, area: Rect) {
         label,
     );
     frame.render_widget(Sparkline::default().data(seen), line);
-    let text: Vec<Line<'_>> = match row.decisions.is_empty() {
-        true => vec![Line::from("No decision about its number of workers yet.").dim()],
-        false => row
-            .decisions
-            .iter()
-            .map(|said| Line::from(format!("• {said}")))
-            .collect(),
-    };
+    let stands = row.stands.iter();
+    let mut text: Vec<Line<'_>> = stands
+        .map(|why| Line::from(format!("It stands still: {why}.")).red())
+        .collect();
+    match row.decisions.is_empty() {
+        true if row.is_scaled() => {
+            text.push(Line::from("No decision about its number of workers yet.").dim());
+        }
+        true => text.push(Line::from("It has as many workers as it was told.").dim()),
+        false => text.extend(
+            row.decisions
+                .iter()
+                .map(|said| Line::from(format!("• {said}"))),
+        ),
+    }
     frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), decisions);
 }
 
@@ -156,6 +168,12 @@ mod tests {
         ] {
             assert!(screen.contains(part), "{part} is missing:\n{screen}");
         }
+        let mut standing = answer();
+        standing["flows"][0]["stages"][1]["stands"] = "there is no room left".into();
+        model.update(&standing);
+        let screen = shown(&model);
+        assert!(screen.contains("orders  stands"), "{screen}");
+        assert!(screen.contains("no room left."), "{screen}");
         model.trouble = Some("connection refused".to_owned());
         assert!(shown(&model).contains("connection refused"));
     }
