@@ -51,6 +51,7 @@ mod history;
 mod key;
 mod logs;
 mod mailbox;
+mod moves;
 mod outgoing;
 mod routed;
 mod router;

@@ -12,10 +12,11 @@ use kernel::worker::Incoming;
 use super::{NoRoom, Stage};
 use crate::cell::Cell;
 use crate::key::bucket_of;
+use crate::mailbox::Envelope;
+use crate::moves::{Held, Moves, Place};
 use crate::outgoing::Way;
 use crate::router::{RouterKind, Workers};
 use crate::spec::StageKind;
-use crate::table::Table;
 
 thread_local! {
     /// Spares an allocation per message.
@@ -79,14 +80,17 @@ impl Stage {
                 Ok(key) => bucket_of(&key),
                 Err(failure) => return Err(Refused::Never(incoming, failure.reason)),
             };
-            // Whoever moves a bucket changes the table while nobody is between reading it and handing over.
-            let table = self.table.read();
-            if self.holds.has(bucket) {
-                let held = self.holds.try_push(incoming, bucket, max);
-                return held.map(|()| T::default()).map_err(Refused::Full);
-            }
+            // Whoever moves a bucket changes its place while nobody is between reading it and handing over.
+            let moves = self.moves.read();
+            let worker = match moves.place(bucket) {
+                Place::Worker(worker) => worker,
+                Place::Held(held) => {
+                    let held = hold(held, incoming, bucket, max);
+                    return held.map(|()| T::default()).map_err(Refused::Full);
+                }
+            };
             let cells = self.cells.read();
-            let Some(cell) = cells.get(table.owner(bucket) as usize) else {
+            let Some(cell) = cells.get(worker as usize) else {
                 return Err(Refused::Full(incoming));
             };
             return put(cell, incoming, bucket);
@@ -218,8 +222,8 @@ impl Stage {
             }
             return;
         }
-        // Whoever moves a bucket changes the table while nobody is between reading it and handing over.
-        let table = self.table.read();
+        // Whoever moves a bucket changes its place while nobody is between reading it and handing over.
+        let moves = self.moves.read();
         let cells = self.cells.read();
         if let (StageKind::Pool(_), [cell]) = (&self.kind, &cells[..]) {
             cell.try_push_all(batch, max);
@@ -238,11 +242,13 @@ impl Stage {
                 if looks_inside {
                     incoming.encode_value();
                 }
-                match self.place_for(&incoming, &table, &cells, sorted, max) {
-                    Ok(Some((_, bucket))) if self.holds.has(bucket) => {
-                        batch.extend(self.holds.try_push(incoming, bucket, max).err());
+                match self.place_for(&incoming, &moves, &cells, sorted, max) {
+                    Ok(Some((Place::Worker(cell), bucket))) => {
+                        sorted[cell as usize].push((incoming, bucket));
                     }
-                    Ok(Some((cell, bucket))) => sorted[cell].push((incoming, bucket)),
+                    Ok(Some((Place::Held(held), bucket))) => {
+                        batch.extend(hold(held, incoming, bucket, max).err());
+                    }
                     Ok(None) => batch.push_back(incoming),
                     Err(reason) => refused.push(NoRoom { incoming, reason }),
                 }
@@ -256,20 +262,23 @@ impl Stage {
         });
     }
 
-    /// The worker for a message, and its bucket. None if everybody is full.
-    fn place_for(
+    /// The place for a message, and its bucket. None if everybody is full.
+    fn place_for<'a>(
         &self,
         incoming: &Incoming,
-        table: &Table,
+        moves: &'a Moves<Envelope>,
         cells: &[Arc<Cell>],
         sorted: &[Vec<(Incoming, u32)>],
         max: u32,
-    ) -> Result<Option<(usize, u32)>, String> {
+    ) -> Result<Option<(Place<'a, Envelope>, u32)>, String> {
         if let StageKind::Keyed(rule) = &self.kind {
             let key = rule.key_of(incoming).map_err(|failure| failure.reason)?;
             let bucket = bucket_of(&key);
-            let owner = table.owner(bucket) as usize;
-            return Ok((owner < cells.len()).then_some((owner, bucket)));
+            return Ok(match moves.place(bucket) {
+                // The stage has ended.
+                Place::Worker(worker) if worker as usize >= cells.len() => None,
+                place => Some((place, bucket)),
+            });
         }
         let candidates = Candidates {
             cells,
@@ -277,7 +286,7 @@ impl Stage {
             messages_max: Some(max),
         };
         let chosen = self.choose_among(&candidates, incoming);
-        Ok(chosen.map(|chosen| (chosen as usize, 0)))
+        Ok(chosen.map(|chosen| (Place::Worker(chosen), 0)))
     }
 
     /// Hands messages over one after another; gives those back for which there was no place.
@@ -342,6 +351,12 @@ impl Stage {
             }
         }
     }
+}
+
+/// Holds a message of this process for a bucket that is on its way, if there is room.
+fn hold(held: &Held<Envelope>, incoming: Incoming, bucket: u32, max: u32) -> Result<(), Incoming> {
+    let message = Envelope::local(incoming, bucket);
+    held.try_push(message, max).map_err(|back| back.incoming)
 }
 
 /// Why a message was not taken.

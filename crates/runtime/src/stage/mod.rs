@@ -4,7 +4,6 @@ mod children;
 mod current;
 mod dispatch;
 mod entrance;
-mod holds;
 mod intake;
 mod latency;
 mod life;
@@ -30,6 +29,8 @@ use parking_lot::{Mutex, RwLock};
 use crate::cell::Cell;
 use crate::key::bucket_of;
 use crate::logs::StageLog;
+use crate::mailbox::Envelope;
+use crate::moves::Moves;
 use crate::router::Router;
 use crate::runtime::Shared;
 use crate::scaling::{Pauses, Scaler, ScalingView};
@@ -37,13 +38,11 @@ use crate::scope::Scope;
 use crate::spec::{Delivery, StageKind, StageSpec};
 use crate::store::Store;
 use crate::supervision::Supervisor;
-use crate::table::Table;
 use crate::views::{LatencyView, StageLoad, StageState, StageView};
 use crate::waiting::Answers;
 
 use self::current::Current;
 use self::entrance::Entrance;
-use self::holds::Holds;
 pub(crate) use self::intake::Intakes;
 use self::latency::Latency;
 pub(crate) use self::life::release;
@@ -100,7 +99,8 @@ pub(crate) struct Stage {
     /// The owner of a routed stage.
     owner: Mutex<Option<Arc<Cell>>>,
     router: Arc<dyn Router>,
-    table: RwLock<Table>,
+    /// Who has which bucket, and what comes for buckets that are on their way.
+    moves: RwLock<Moves<Envelope>>,
     current: Current,
     intakes: Intakes,
     entrance: Entrance,
@@ -110,8 +110,6 @@ pub(crate) struct Stage {
     /// What this node has of the stage; none if it has all of it.
     shares: Option<Shares>,
     state: AtomicU8,
-    /// What comes for buckets that are on their way.
-    holds: Holds,
     /// How long buckets paused that moved.
     pauses: Pauses,
     /// What finds its number of workers, if it has a rule for that.
@@ -231,7 +229,7 @@ impl Stage {
                 self.children.lock().get(&key).cloned()
             }
             Scope::Bucket(bucket) => {
-                let owner = self.table.read().owner(*bucket);
+                let owner = self.moves.read().table().owner(*bucket);
                 self.cells.read().get(owner as usize).cloned()
             }
             Scope::Owner => self.owner.lock().clone(),
@@ -246,8 +244,9 @@ impl Stage {
         };
         let mut scopes = vec![own];
         if self.is_keyed() {
-            let table = self.table.read();
-            scopes.extend(table.buckets_of(cell.number()).map(Scope::Bucket));
+            let moves = self.moves.read();
+            let buckets = moves.table().buckets_of(cell.number());
+            scopes.extend(buckets.map(Scope::Bucket));
         }
         scopes
     }
