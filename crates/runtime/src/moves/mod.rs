@@ -1,7 +1,7 @@
 //! Which worker has which bucket of a keyed stage, and what becomes of buckets that are on their way to another one.
 //!
 //! A state machine: an event and the time go in, actions come out. It does no I/O and knows neither threads nor a clock;
-//! `stage/moves.rs` drives it with workers and the time of the process.
+//! `stage/moves.rs` drives it with workers and the time of the process, `simulation` with simulated ones.
 //!
 //! Why nothing is lost, doubled or out of order. Events change the state while it is locked for writing, and their actions are
 //! done before it is unlocked; senders ask for the [`Place`] and hand over while it is locked for reading. So when a bucket is
@@ -11,6 +11,8 @@
 //! of its mailbox. When it answers at last, what it gave goes back to the front, before it looks at its mailbox again.
 
 mod held;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;
 
