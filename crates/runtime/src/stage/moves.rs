@@ -1,6 +1,6 @@
 //! Moving buckets from worker to worker, without stopping anything else.
 //!
-//! What is to be done is decided by [`Moves`](crate::moves::Moves), which says why nothing is lost; here it is done, while that is
+//! What is to be done is decided by [`Moves`], which says why nothing is lost; here it is done, while that is
 //! locked for writing. A worker that is asked settles what it has begun of the bucket, lets its outputs leave, and gives
 //! what waits, between two batches. It is the worker's own call that brings this to the next one, so that nothing
 //! depends on whether somebody still waits for the move. State, timers and pending asks belong to the bucket and are
