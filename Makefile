@@ -10,8 +10,8 @@ export HIVEWIRE_BIN ?= $(CURDIR)/target/release/hivewire
 help: ## shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-run: cargo ## builds Hivewire and starts it on the embedded default
-	$(CARGO) run --release --locked -- up
+run: build ## builds Hivewire and starts it on the embedded default
+	target/release/hivewire up
 
 build: cargo ## builds the binary: target/release/hivewire
 	$(CARGO) build --release --locked --workspace --bin hivewire

@@ -14,6 +14,7 @@ mod round_trip;
 mod stage_relay;
 mod throughput;
 mod topic_memory;
+mod word_count;
 mod worker_ask;
 mod worker_durable;
 mod worker_memory;
@@ -178,6 +179,7 @@ pub fn all() -> Vec<&'static Case> {
         .chain(worker_replace::CASES)
         .chain(flow_chain::CASES)
         .chain(nexmark::CASES)
+        .chain(word_count::CASES)
         .chain(stage_relay::CASES)
         .chain(gateways::CASES)
         .chain(node_move::CASES)

@@ -65,6 +65,17 @@ pub struct Bid {
     pub price: u64,
 }
 
+impl Event {
+    /// When that was.
+    pub fn time_ms(&self) -> u64 {
+        match self {
+            Self::Person(person) => person.time_ms,
+            Self::Auction(auction) => auction.time_ms,
+            Self::Bid(bid) => bid.time_ms,
+        }
+    }
+}
+
 impl Summed for Event {
     fn sum(&self) -> u64 {
         match self {

@@ -3,7 +3,7 @@
 //! Of fifty events in a row the first is a person, three are auctions and the others are bids; ten thousand
 //! events make a second of event time. Bids and sellers prefer what is recent.
 
-use super::checksum::mix;
+use super::dice::Dice;
 use super::events::{Auction, Bid, Event, Person};
 
 const ROUND_EVENTS: u64 = 50;
@@ -31,34 +31,16 @@ const PLACES: [(&str, &str); 8] = [
     ("Cheyenne", "WY"),
 ];
 
-/// Numbers that depend on the number of an event only.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(1);
-        mix(&[self.0]) >> 16
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u64) as usize]
-    }
-
-    /// One of the last `recent` numbers up to `last`.
-    fn recent(&mut self, last: u64, recent: u64) -> u64 {
-        last - self.below(recent.min(last + 1))
-    }
+/// When the event of this number happens. Those after it do not happen before.
+pub fn time_ms(number: u64) -> u64 {
+    number / EVENTS_PER_MS
 }
 
 /// The event of this number.
 pub fn event(number: u64) -> Event {
     let (round, place) = (number / ROUND_EVENTS, number % ROUND_EVENTS);
-    let time_ms = number / EVENTS_PER_MS;
-    let mut dice = Dice(number << 4);
+    let time_ms = time_ms(number);
+    let mut dice = Dice::new(number);
     match place {
         0 => Event::Person(person(time_ms, round, &mut dice)),
         1..=ROUND_AUCTIONS => {

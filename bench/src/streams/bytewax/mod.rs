@@ -1,4 +1,4 @@
-//! Nexmark's queries as dataflows of Bytewax, in a process of its own.
+//! Queries as dataflows of Bytewax, in a process of its own.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use tempfile::NamedTempFile;
 
 use super::events::Event;
 use super::generator::event;
+use super::lines::line;
 use super::{Outcome, Query};
 use crate::workers::{PATIENCE, Result, WorkerError, refused};
 
@@ -17,7 +18,11 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// Runs a query over so many events, which are made before and read into memory before the clock runs.
 pub fn run(query: Query, events: u32) -> Result<Outcome> {
-    let file = write_events(events).map_err(refused("write events"))?;
+    let file = match query {
+        Query::WordCount => write(events, |lines, number| writeln!(lines, "{}", line(number))),
+        _ => write(events, |lines, number| write_event(lines, &event(number))),
+    };
+    let file = file.map_err(refused("write events"))?;
     let text = run_python(query, file.path())?;
     outcome(&text).ok_or_else(|| WorkerError::Refused {
         action: "run Bytewax".to_owned(),
@@ -33,18 +38,22 @@ fn outcome(text: &str) -> Option<Outcome> {
     })
 }
 
-/// Writes events as lines of words between tabs.
-fn write_events(events: u32) -> std::io::Result<NamedTempFile> {
+/// Writes so many lines.
+fn write(
+    count: u32,
+    write_one: impl Fn(&mut BufWriter<&NamedTempFile>, u64) -> std::io::Result<()>,
+) -> std::io::Result<NamedTempFile> {
     let file = NamedTempFile::new()?;
     let mut lines = BufWriter::new(&file);
-    for number in 0..u64::from(events) {
-        write_event(&mut lines, &event(number))?;
+    for number in 0..u64::from(count) {
+        write_one(&mut lines, number)?;
     }
     lines.flush()?;
     drop(lines);
     Ok(file)
 }
 
+/// Words between tabs.
 fn write_event(lines: &mut impl Write, event: &Event) -> std::io::Result<()> {
     match event {
         Event::Person(person) => writeln!(

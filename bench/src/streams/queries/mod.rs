@@ -1,37 +1,76 @@
-//! Nexmark's queries as stages of ours: a provider, one stage for the query, one that checks.
+//! Queries as stages of ours: a provider, stages for the query, one that checks.
+//!
+//! What is divided by key goes through a keyed stage of two workers. What these keep is in their memory, bucket by bucket,
+//! as other engines keep it in the memory of their operators ([`State`](super::state::State)).
 
+mod bucketed;
 mod end;
+mod gather;
+mod key;
+mod keyed;
 mod q0;
 mod q1;
 mod q2;
+pub(super) mod q3;
+pub(super) mod q4;
+pub(super) mod q5;
+pub(super) mod q7;
+pub(super) mod q8;
 mod rig;
+mod select;
 mod sink;
 mod source;
+pub(super) mod word_count;
 
 pub use q2::Selected;
 
 use super::checksum::Summed;
-use super::events::Event;
+use super::events::{Bid, Event};
 use super::generator::event;
 use super::{Outcome, Query};
 use crate::workers::Result;
+use rig::Step;
 
 /// Runs a query over so many events.
 pub fn run(query: Query, events: u32) -> Result<Outcome> {
     match query {
-        Query::Q0 => rig::run::<_, Event>(events, || q0::PassOn),
-        Query::Q1 => rig::run::<_, super::events::Bid>(events, || q1::Convert),
-        Query::Q2 => rig::run::<_, Selected>(events, || q2::Select),
+        Query::Q0 => {
+            rig::run::<_, Event>(event, events, vec![Step::single("query", || q0::PassOn)])
+        }
+        Query::Q1 => rig::run::<_, Bid>(event, events, vec![Step::single("query", || q1::Convert)]),
+        Query::Q2 => {
+            rig::run::<_, Selected>(event, events, vec![Step::single("query", || q2::Select)])
+        }
+        Query::Q3 => q3::run(events),
+        Query::Q4 => q4::run(events),
+        Query::Q5 => q5::run(events),
+        Query::Q7 => q7::run(events),
+        Query::Q8 => q8::run(events),
+        Query::WordCount => word_count::run(events),
     }
 }
 
 /// The checksum that every engine has to come to, found by a plain loop.
 pub fn expected(query: Query, events: u32) -> u64 {
-    let events = (0..u64::from(events)).map(event);
-    let sums = events.map(|event| match query {
-        Query::Q0 => event.sum(),
-        Query::Q1 => q1::convert(&event).map_or(0, |bid| bid.sum()),
-        Query::Q2 => q2::select(&event).map_or(0, |selected| selected.sum()),
-    });
+    match query {
+        Query::Q0 => summed(events, |event| event.sum()),
+        Query::Q1 => summed(events, |event| {
+            q1::convert(event).map_or(0, |bid| bid.sum())
+        }),
+        Query::Q2 => summed(events, |event| {
+            q2::select(event).map_or(0, |selected| selected.sum())
+        }),
+        Query::Q3 => q3::expected(events),
+        Query::Q4 => q4::expected(events),
+        Query::Q5 => q5::expected(events),
+        Query::Q7 => q7::expected(events),
+        Query::Q8 => q8::expected(events),
+        Query::WordCount => word_count::expected(events),
+    }
+}
+
+/// The sum of what each event gives by itself.
+fn summed(events: u32, sum: fn(&Event) -> u64) -> u64 {
+    let sums = (0..u64::from(events)).map(|number| sum(&event(number)));
     sums.fold(0, u64::wrapping_add)
 }

@@ -8,10 +8,15 @@ pub struct PassOn;
 #[async_trait]
 impl Worker for PassOn {
     async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
-        let value = message.value.clone();
-        turn.emit_value(
-            "out",
-            value.ok_or_else(|| Failure::new("this is no value"))?,
-        )
+        self.handle(std::slice::from_ref(message), turn).await
+    }
+
+    async fn handle(&mut self, messages: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
+        for message in messages {
+            let value = message.value.clone();
+            let value = value.ok_or_else(|| Failure::new("this is no value"))?;
+            turn.emit_value("out", value)?;
+        }
+        Ok(())
     }
 }

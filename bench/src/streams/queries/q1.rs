@@ -27,12 +27,20 @@ pub fn convert(event: &Event) -> Option<Bid> {
 #[async_trait]
 impl Worker for Convert {
     async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
-        match message.value::<Event>() {
-            Some(event) => match convert(event) {
-                Some(bid) => turn.emit_value("out", Arc::new(bid)),
-                None => Ok(()),
-            },
-            None => turn.emit_value("out", Arc::new(End)),
+        self.handle(std::slice::from_ref(message), turn).await
+    }
+
+    async fn handle(&mut self, messages: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
+        for message in messages {
+            match message.value::<Event>() {
+                Some(event) => {
+                    if let Some(bid) = convert(event) {
+                        turn.emit_value("out", Arc::new(bid))?;
+                    }
+                }
+                None => turn.emit_value("out", Arc::new(End))?,
+            }
         }
+        Ok(())
     }
 }

@@ -56,12 +56,20 @@ pub fn select(event: &Event) -> Option<Selected> {
 #[async_trait]
 impl Worker for Select {
     async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
-        match message.value::<Event>() {
-            Some(event) => match select(event) {
-                Some(selected) => turn.emit_value("out", Arc::new(selected)),
-                None => Ok(()),
-            },
-            None => turn.emit_value("out", Arc::new(End)),
+        self.handle(std::slice::from_ref(message), turn).await
+    }
+
+    async fn handle(&mut self, messages: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
+        for message in messages {
+            match message.value::<Event>() {
+                Some(event) => {
+                    if let Some(selected) = select(event) {
+                        turn.emit_value("out", Arc::new(selected))?;
+                    }
+                }
+                None => turn.emit_value("out", Arc::new(End))?,
+            }
         }
+        Ok(())
     }
 }

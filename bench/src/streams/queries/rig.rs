@@ -1,33 +1,84 @@
-//! Deploys the three stages of a query and waits for the end of its results.
+//! Deploys the stages of a query and waits for the end of its results.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use kernel::StageAddress;
-use kernel::worker::{Value, Worker};
-use runtime::{Delivery, StageSpec};
+use kernel::worker::{Code, Value, Worker};
+use runtime::{Delivery, KeyRule, StageKind, StageSpec};
 use tokio::sync::mpsc;
 
+use super::keyed::KEY_RULE;
 use super::sink::Sink;
 use super::source::Source;
 use crate::streams::Outcome;
 use crate::streams::checksum::Summed;
 use crate::streams::code::{processor, provider};
-use crate::workers::{Result, Rig, WorkerError, in_time};
+use crate::workers::{Result, Rig, WorkerError, in_time, refused};
 
-/// Runs a query whose worker gives results of type `R`.
-pub fn run<W, R>(events: u32, query: fn() -> W) -> Result<Outcome>
+const KEYED_WORKERS: u32 = 2;
+const SINK: &str = "sink";
+
+/// A stage between the source and the sink.
+pub struct Step {
+    name: &'static str,
+    is_keyed: bool,
+    code: Arc<dyn Code>,
+}
+
+impl Step {
+    /// A stage of one worker.
+    pub fn single<W: Worker + 'static>(
+        name: &'static str,
+        make: impl Fn() -> W + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name,
+            is_keyed: false,
+            code: processor(make),
+        }
+    }
+
+    /// A keyed stage of two workers.
+    pub fn keyed<W: Worker + 'static>(
+        name: &'static str,
+        make: impl Fn() -> W + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            is_keyed: true,
+            ..Self::single(name, make)
+        }
+    }
+
+    fn spec(&self) -> Result<StageSpec> {
+        if !self.is_keyed {
+            return Ok(stage(self.name));
+        }
+        let key: KeyRule = KEY_RULE.parse().map_err(refused("read a key"))?;
+        Ok(stage(self.name)
+            .kind(StageKind::Keyed(key))
+            .workers(KEYED_WORKERS))
+    }
+}
+
+/// Runs what a generator makes through these stages, of which the last one gives results of type `R`.
+pub fn run<V, R>(make: fn(u64) -> V, events: u32, steps: Vec<Step>) -> Result<Outcome>
 where
-    W: Worker + 'static,
+    V: Value,
     R: Value + Summed,
 {
     let rig = Rig::in_memory()?;
     let (done, mut said) = mpsc::unbounded_channel();
     let sink = processor(move || Sink::<R>::new(done.clone()));
-    rig.deploy(stage("sink"), sink)?;
-    rig.deploy(leading("query", "sink"), processor(query))?;
-    let source = provider(move || Source::new(events));
+    rig.deploy(stage(SINK), sink)?;
+    let mut next = SINK;
+    for step in steps.into_iter().rev() {
+        rig.deploy(step.spec()?.output("out", address(next)), step.code)?;
+        next = step.name;
+    }
+    let source = provider(move || Source::new(make, events));
     let began = Instant::now();
-    rig.deploy(leading("source", "query"), source)?;
+    rig.deploy(stage("source").output("out", address(next)), source)?;
     let said = rig.block_on(in_time("the end of the results", said.recv()))?;
     let (ended, checksum) = said.ok_or_else(|| WorkerError::Refused {
         action: "sum results up".to_owned(),
@@ -40,13 +91,9 @@ where
 }
 
 fn address(name: &str) -> StageAddress {
-    StageAddress::new("nexmark", name).expect("both are names")
+    StageAddress::new("query", name).expect("both are names")
 }
 
 fn stage(name: &str) -> StageSpec {
     StageSpec::new(address(name)).delivery(Delivery::Memory)
-}
-
-fn leading(name: &str, to: &str) -> StageSpec {
-    stage(name).output("out", address(to))
 }

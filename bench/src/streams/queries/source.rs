@@ -1,30 +1,34 @@
-//! Gives the events of the generator.
+//! Gives what a generator makes.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use kernel::worker::{Failure, Incoming, Provided, Turn, Worker};
+use kernel::worker::{Failure, Incoming, Provided, Turn, Value, Worker};
 
 use super::end::End;
-use crate::streams::generator::event;
 
 /// How many events are made in one turn.
 const TURN_EVENTS: u32 = 256;
 
 /// Gives so many events, and then the end.
-pub struct Source {
+pub struct Source<V> {
+    make: fn(u64) -> V,
     next: u32,
     events: u32,
 }
 
-impl Source {
-    pub fn new(events: u32) -> Self {
-        Self { next: 0, events }
+impl<V> Source<V> {
+    pub fn new(make: fn(u64) -> V, events: u32) -> Self {
+        Self {
+            make,
+            next: 0,
+            events,
+        }
     }
 }
 
 #[async_trait]
-impl Worker for Source {
+impl<V: Value> Worker for Source<V> {
     async fn receive(&mut self, _message: &Incoming, _turn: &mut Turn) -> Result<(), Failure> {
         Err(Failure::new("a provider has no input"))
     }
@@ -32,7 +36,7 @@ impl Worker for Source {
     async fn provide(&mut self, turn: &mut Turn) -> Result<Provided, Failure> {
         let end = self.events.min(self.next.saturating_add(TURN_EVENTS));
         for number in self.next..end {
-            turn.emit_value("out", Arc::new(event(u64::from(number))))?;
+            turn.emit_value("out", Arc::new((self.make)(u64::from(number))))?;
         }
         self.next = end;
         if end < self.events {

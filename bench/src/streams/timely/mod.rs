@@ -1,8 +1,16 @@
-//! Nexmark's queries as dataflows of timely: two workers, each of which makes every other event.
+//! Queries as dataflows of timely: two workers, each of which makes every other event. What is divided by key is
+//! exchanged between them, and what they keep is in the memory of their operators.
 
+mod keyed;
 mod q0;
 mod q1;
 mod q2;
+mod q3;
+mod q4;
+mod q5;
+mod q7;
+mod q8;
+mod word_count;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,8 +21,8 @@ use timely::dataflow::{InputHandle, ProbeHandle, StreamVec};
 use timely::worker::Worker;
 
 use super::checksum::Summed;
-use super::events::Event;
 use super::generator::event;
+use super::lines::line;
 use super::{Outcome, Query};
 use crate::workers::{Result, refused};
 
@@ -26,18 +34,31 @@ const STEP_EVENTS: usize = 2_048;
 type Sum = Rc<Cell<u64>>;
 
 /// Appends a query and the sum of its results to a stream.
-type Build = for<'scope> fn(StreamVec<'scope, u64, Event>, Sum) -> ProbeHandle<u64>;
+type Build<D> = for<'scope> fn(StreamVec<'scope, u64, D>, Sum) -> ProbeHandle<u64>;
 
 /// Runs a query over so many events.
 pub fn run(query: Query, events: u32) -> Result<Outcome> {
-    let build: Build = match query {
-        Query::Q0 => q0::build,
-        Query::Q1 => q1::build,
-        Query::Q2 => q2::build,
-    };
+    match query {
+        Query::Q0 => execute(event, events, q0::build),
+        Query::Q1 => execute(event, events, q1::build),
+        Query::Q2 => execute(event, events, q2::build),
+        Query::Q3 => execute(event, events, q3::build),
+        Query::Q4 => execute(event, events, q4::build),
+        Query::Q5 => execute(event, events, q5::build),
+        Query::Q7 => execute(event, events, q7::build),
+        Query::Q8 => execute(event, events, q8::build),
+        Query::WordCount => execute(line, events, word_count::build),
+    }
+}
+
+fn execute<D: Clone + 'static>(
+    make: fn(u64) -> D,
+    events: u32,
+    build: Build<D>,
+) -> Result<Outcome> {
     let began = Instant::now();
     let guards = timely::execute(timely::Config::process(WORKERS), move |worker| {
-        work(worker, u64::from(events), build)
+        work(worker, make, u64::from(events), build)
     });
     let guards = guards.map_err(refused("start timely"))?;
     let mut checksum = 0_u64;
@@ -52,7 +73,12 @@ pub fn run(query: Query, events: u32) -> Result<Outcome> {
 }
 
 /// What one worker does; the sum of its results.
-fn work(worker: &mut Worker, events: u64, build: Build) -> u64 {
+fn work<D: Clone + 'static>(
+    worker: &mut Worker,
+    make: fn(u64) -> D,
+    events: u64,
+    build: Build<D>,
+) -> u64 {
     let (index, peers) = (worker.index() as u64, worker.peers());
     let sum = Sum::default();
     let mut input = InputHandle::new();
@@ -60,7 +86,7 @@ fn work(worker: &mut Worker, events: u64, build: Build) -> u64 {
     for first in (0..events).step_by(STEP_EVENTS) {
         let end = events.min(first + STEP_EVENTS as u64);
         for number in (first + index..end).step_by(peers) {
-            input.send(event(number));
+            input.send(make(number));
         }
         input.advance_to(end);
         worker.step();
