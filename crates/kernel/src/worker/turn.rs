@@ -143,8 +143,10 @@ pub enum ChildChange {
 /// Everything that a turn does, in order within each kind.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
-    /// Messages sent, emitted and replied.
+    /// Messages sent, emitted and replied, but for those in [`Effects::take_values`].
     pub sends: Vec<Outgoing>,
+    /// Values emitted after all of `sends`, by the number of the output: most turns of native workers emit nothing else.
+    values: Vec<(u32, Arc<dyn Value>)>,
     /// Questions asked.
     pub asks: Vec<Ask>,
     /// State written; none removes the key.
@@ -162,7 +164,39 @@ pub struct Effects {
 impl Effects {
     /// Whether nothing happens.
     pub fn is_empty(&self) -> bool {
-        self.sends.is_empty() && self.has_only_sends()
+        self.sends.is_empty() && self.values.is_empty() && self.has_only_sends()
+    }
+
+    /// How many messages were sent, emitted and replied.
+    pub fn sends_count(&self) -> usize {
+        self.sends.len() + self.values.len()
+    }
+
+    /// The values that were emitted after all of [`Effects::sends`], with the numbers of their outputs.
+    pub fn take_values(&mut self) -> Vec<(u32, Arc<dyn Value>)> {
+        std::mem::take(&mut self.values)
+    }
+
+    /// Gives back the memory of values that were taken and dealt with.
+    pub fn give_values(&mut self, mut values: Vec<(u32, Arc<dyn Value>)>) {
+        values.clear();
+        self.values = values;
+    }
+
+    /// The same with all values among [`Effects::sends`], where they belong.
+    #[must_use]
+    pub fn spread(mut self) -> Self {
+        self.spread_values();
+        self
+    }
+
+    fn spread_values(&mut self) {
+        let outgoing = |(output, value)| Outgoing {
+            to: Target::Output(output),
+            message: Message::default(),
+            value: Some(value),
+        };
+        self.sends.extend(self.values.drain(..).map(outgoing));
     }
 
     /// Whether nothing happens but messages sent, emitted and replied.
@@ -192,6 +226,7 @@ impl Effects {
     /// Forgets everything and keeps the memory for the next turn.
     pub fn clear(&mut self) {
         self.sends.clear();
+        self.values.clear();
         if self.has_only_sends() {
             return;
         }
@@ -248,7 +283,8 @@ impl Turn {
     /// once they are taken.
     pub fn take_answers(&mut self) -> Option<impl Iterator<Item = (ReplyTo, Message)>> {
         let is_answer = |outgoing: &Outgoing| matches!(outgoing.to, Target::Waiting(_));
-        if !self.effects.has_only_sends() || !self.effects.sends.iter().all(is_answer) {
+        let has_others = !self.effects.values.is_empty() || !self.effects.has_only_sends();
+        if has_others || !self.effects.sends.iter().all(is_answer) {
             return None;
         }
         self.bytes = 0;
@@ -289,13 +325,9 @@ impl Turn {
     /// As [`Turn::emit`], with a value instead of a body: as long as it stays among native workers of this process
     /// nobody writes or reads bytes.
     pub fn emit_value(&mut self, output: &str, value: Arc<dyn Value>) -> Result<(), Failure> {
-        let to = Target::Output(self.output(output)?);
+        let output = self.output(output)?;
         self.count_send(value.len_bytes())?;
-        self.effects.sends.push(Outgoing {
-            to,
-            message: Message::default(),
-            value: Some(value),
-        });
+        self.effects.values.push((output, value));
         Ok(())
     }
 
@@ -475,6 +507,8 @@ impl Turn {
 
     fn push(&mut self, to: Target, message: Message) -> Result<(), Failure> {
         self.count_send(message.len_bytes())?;
+        // Nothing overtakes what was emitted before.
+        self.effects.spread_values();
         self.effects.sends.push(Outgoing {
             to,
             message,
@@ -485,7 +519,7 @@ impl Turn {
 
     fn count_send(&mut self, bytes: usize) -> Result<(), Failure> {
         let effects = &self.effects;
-        let sends = effects.sends.len() + effects.asks.len() + effects.children.len();
+        let sends = effects.sends_count() + effects.asks.len() + effects.children.len();
         if sends >= self.limits.sends_max {
             let reason = format!(
                 "one turn may send {} messages, not more: send fewer, or raise sends_max of the stage",

@@ -215,6 +215,27 @@ impl Run {
         }
         // Its memory serves the next turn.
         effects.sends = sends;
+        self.plan_values(effects, &edges, plan);
+    }
+
+    /// Values, which were emitted after all others. Most go to one stage of this process, as they are.
+    fn plan_values(&self, effects: &mut Effects, edges: &[Edges], plan: &mut Plan) {
+        let mut values = effects.take_values();
+        let mut rest = values.drain(..).peekable();
+        while let Some((output, value)) = rest.next() {
+            let edges = &edges[output as usize];
+            let [Edge::Local { to, way }] = &edges[..] else {
+                self.plan_emit(edges, Message::default(), Some(value), plan);
+                continue;
+            };
+            let batch = plan.local.batch(to, *way);
+            batch.push_value(value);
+            while let Some((_, value)) = rest.next_if(|(next, _)| *next == output) {
+                batch.push_value(value);
+            }
+        }
+        drop(rest);
+        effects.give_values(values);
     }
 
     /// Where an output leads.
@@ -263,10 +284,9 @@ impl Run {
         plan: &mut Plan,
     ) {
         match edge {
-            Edge::Local { to, way } => plan
-                .local
-                .batch(to, *way)
-                .push_back(incoming(message, value)),
+            Edge::Local { to, way } => {
+                plan.local.batch(to, *way).push(incoming(message, value));
+            }
             Edge::Other(address) => self.plan_message(address, message, value, plan),
         }
     }
