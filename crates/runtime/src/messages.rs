@@ -155,6 +155,13 @@ impl Messages {
         }
     }
 
+    pub fn extend_values(&mut self, values: impl Iterator<Item = Arc<dyn Value>>) {
+        match self.incomings.is_empty() {
+            true => self.values.extend(values),
+            false => self.incomings.extend(values.map(around)),
+        }
+    }
+
     pub fn push_front(&mut self, incoming: Incoming) {
         self.spread().push_front(incoming);
     }

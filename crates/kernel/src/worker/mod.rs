@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 pub use failure::{Failure, FailureKind};
 pub use incoming::{Answer, Incoming, Kind, ReplyTo, Ticket};
 pub use turn::{
-    Ask, ChildChange, Effects, Host, LogLevel, Outgoing, Target, TimerChange, Turn, TurnLimits,
+    Ask, ChildChange, Effects, Host, LogLevel, Outgoing, Run, Target, TimerChange, Turn,
+    TurnLimits, Values,
 };
 pub use value::{KeyAt, Value};
 

@@ -1,9 +1,11 @@
 //! What a worker may do during a turn. It is collected here and happens at the commit.
 
 use std::collections::BTreeMap;
+use std::iter::Take;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec::Drain;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -140,13 +142,57 @@ pub enum ChildChange {
     },
 }
 
+/// Values that were emitted, in order. Most turns of native workers emit nothing else, and all to one output.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    values: Vec<Arc<dyn Value>>,
+    /// How many in a row go to the output of which number.
+    runs: Vec<(u32, usize)>,
+}
+
+/// Values in a row that go to the same output.
+pub type Run<'a, 'b> = Take<&'a mut Drain<'b, Arc<dyn Value>>>;
+
+impl Values {
+    fn push(&mut self, output: u32, value: Arc<dyn Value>) {
+        self.values.push(value);
+        match self.runs.last_mut() {
+            Some((last, count)) if *last == output => *count += 1,
+            _ => self.runs.push((output, 1)),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Takes all of them out: those in a row that go to the same output together, with its number.
+    pub fn drain(&mut self, mut take: impl FnMut(u32, Run<'_, '_>)) {
+        let mut values = self.values.drain(..);
+        for (output, count) in self.runs.drain(..) {
+            take(output, values.by_ref().take(count));
+        }
+    }
+
+    fn clear(&mut self) {
+        self.values.clear();
+        self.runs.clear();
+    }
+}
+
 /// Everything that a turn does, in order within each kind.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
     /// Messages sent, emitted and replied, but for those in [`Effects::take_values`].
     pub sends: Vec<Outgoing>,
-    /// Values emitted after all of `sends`, by the number of the output: most turns of native workers emit nothing else.
-    values: Vec<(u32, Arc<dyn Value>)>,
+    /// Values emitted after all of `sends`.
+    values: Values,
     /// Questions asked.
     pub asks: Vec<Ask>,
     /// State written; none removes the key.
@@ -172,13 +218,13 @@ impl Effects {
         self.sends.len() + self.values.len()
     }
 
-    /// The values that were emitted after all of [`Effects::sends`], with the numbers of their outputs.
-    pub fn take_values(&mut self) -> Vec<(u32, Arc<dyn Value>)> {
+    /// The values that were emitted after all of [`Effects::sends`].
+    pub fn take_values(&mut self) -> Values {
         std::mem::take(&mut self.values)
     }
 
     /// Gives back the memory of values that were taken and dealt with.
-    pub fn give_values(&mut self, mut values: Vec<(u32, Arc<dyn Value>)>) {
+    pub fn give_values(&mut self, mut values: Values) {
         values.clear();
         self.values = values;
     }
@@ -191,12 +237,14 @@ impl Effects {
     }
 
     fn spread_values(&mut self) {
-        let outgoing = |(output, value)| Outgoing {
-            to: Target::Output(output),
-            message: Message::default(),
-            value: Some(value),
-        };
-        self.sends.extend(self.values.drain(..).map(outgoing));
+        let sends = &mut self.sends;
+        self.values.drain(|output, values| {
+            sends.extend(values.map(|value| Outgoing {
+                to: Target::Output(output),
+                message: Message::default(),
+                value: Some(value),
+            }));
+        });
     }
 
     /// Whether nothing happens but messages sent, emitted and replied.
@@ -219,7 +267,9 @@ impl Effects {
     }
 
     fn output(&self, name: &str) -> Option<u32> {
-        let found = self.outputs.iter().position(|known| &**known == name);
+        // Names are short: looking at their bytes here is quicker than calling somebody who does.
+        let is_it = |known: &str| known.len() == name.len() && known.bytes().eq(name.bytes());
+        let found = self.outputs.iter().position(|known| is_it(known));
         found.map(|output| output as u32)
     }
 
@@ -327,7 +377,7 @@ impl Turn {
     pub fn emit_value(&mut self, output: &str, value: Arc<dyn Value>) -> Result<(), Failure> {
         let output = self.output(output)?;
         self.count_send(value.len_bytes())?;
-        self.effects.values.push((output, value));
+        self.effects.values.push(output, value);
         Ok(())
     }
 

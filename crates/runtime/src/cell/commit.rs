@@ -221,20 +221,17 @@ impl Run {
     /// Values, which were emitted after all others. Most go to one stage of this process, as they are.
     fn plan_values(&self, effects: &mut Effects, edges: &[Edges], plan: &mut Plan) {
         let mut values = effects.take_values();
-        let mut rest = values.drain(..).peekable();
-        while let Some((output, value)) = rest.next() {
+        values.drain(|output, values| {
             let edges = &edges[output as usize];
-            let [Edge::Local { to, way }] = &edges[..] else {
-                self.plan_emit(edges, Message::default(), Some(value), plan);
-                continue;
-            };
-            let batch = plan.local.batch(to, *way);
-            batch.push_value(value);
-            while let Some((_, value)) = rest.next_if(|(next, _)| *next == output) {
-                batch.push_value(value);
+            match &edges[..] {
+                [Edge::Local { to, way }] => plan.local.batch(to, *way).extend_values(values),
+                _ => {
+                    for value in values {
+                        self.plan_emit(edges, Message::default(), Some(value), plan);
+                    }
+                }
             }
-        }
-        drop(rest);
+        });
         effects.give_values(values);
     }
 
