@@ -6,6 +6,8 @@
 mod failure;
 mod incoming;
 mod turn;
+#[cfg(test)]
+mod turn_tests;
 mod value;
 
 use std::sync::Arc;
