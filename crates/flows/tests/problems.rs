@@ -133,7 +133,7 @@ const CASES: &[Case] = &[
         14,
         11,
         "stages.count.workers",
-        "expected u32",
+        "expected a whole number",
     ),
     (
         "workers = 2",
@@ -173,7 +173,7 @@ const CASES: &[Case] = &[
         14,
         9,
         "stages.count.scale",
-        "no more at least",
+        "min is 3 and max is 2",
     ),
     (
         "workers = 2",
@@ -379,9 +379,9 @@ const CASES: &[Case] = &[
         "each = ",
         "eahc = ",
         9,
-        14,
-        "stages.words.parameters",
-        "eahc",
+        16,
+        "stages.words.parameters.eahc",
+        "did you mean \"each\"?",
     ),
     (
         "plugin = \"map\"",
@@ -405,7 +405,7 @@ const CASES: &[Case] = &[
         12,
         9,
         "stages.count",
-        "missing field `plugin`",
+        "`plugin` is missing",
     ),
     (
         "plugin = \"sink\"",

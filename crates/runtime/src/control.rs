@@ -6,7 +6,7 @@ use bytes::Bytes;
 use kernel::worker::Failure;
 use tokio::sync::oneshot;
 
-use crate::mailbox::Envelope;
+use crate::moves::MoveId;
 use crate::stage::Version;
 
 /// Tells whoever asked that it was done, or why it could not be.
@@ -29,11 +29,8 @@ pub(crate) enum Control {
     Force { version: Arc<Version> },
     /// Handle what waits of one bucket, commit it, and give it up.
     Leave { bucket: u32, done: Done<()> },
-    /// Settle what was begun of one bucket, and give what waits of it.
-    Give {
-        bucket: u32,
-        done: Done<Vec<Envelope>>,
-    },
+    /// Settle what was begun of one bucket, and give what waits of it to the stage.
+    Give { id: MoveId, done: Done<()> },
     /// Begin anew from the committed state, or without any.
     Restart { reset: bool, done: Option<Done<()>> },
     /// Save the state and do without an instance until a message comes.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use kernel::Message;
-use kernel::worker::{Failure, Incoming, KeyAt};
+use kernel::worker::{Failure, Incoming, KeyAt, Value};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,9 +68,18 @@ impl KeyRule {
 
     /// The key of what a worker gets, whether it holds a body or a value.
     pub fn key_of<'a>(&self, incoming: &'a Incoming) -> Result<Cow<'a, [u8]>, Failure> {
-        let Some(value) = &incoming.value else {
-            return self.key(&incoming.message);
-        };
+        match &incoming.value {
+            Some(value) => self.key_of_value(&**value, &incoming.message),
+            None => self.key(&incoming.message),
+        }
+    }
+
+    /// The key of a value; the message around it has only headers.
+    pub(crate) fn key_of_value<'a>(
+        &self,
+        value: &'a dyn Value,
+        around: &Message,
+    ) -> Result<Cow<'a, [u8]>, Failure> {
         if let Self::Json(pointer) = self {
             match value.key_at(pointer.parts()) {
                 KeyAt::Text(Cow::Borrowed(text)) => return Ok(Cow::Borrowed(text.as_bytes())),
@@ -83,7 +92,7 @@ impl KeyRule {
         }
         let message = Message {
             body: value.encode(),
-            ..incoming.message.clone()
+            ..around.clone()
         };
         self.key(&message).map(|key| Cow::Owned(key.into_owned()))
     }

@@ -51,6 +51,8 @@ mod history;
 mod key;
 mod logs;
 mod mailbox;
+mod messages;
+mod moves;
 mod outgoing;
 mod routed;
 mod router;

@@ -10,6 +10,8 @@ use bus::{Receipt, Subscription, Tag};
 use kernel::worker::Incoming;
 
 use crate::control::Control;
+use crate::key::BUCKETS;
+use crate::messages::{Messages, Sorted};
 
 /// A message on its way to a worker, with what has to be acknowledged once it is done.
 pub(crate) struct Envelope {
@@ -98,7 +100,7 @@ impl Envelope {
 /// and belong to bucket zero: then they can be handled where they lie.
 #[derive(Default)]
 pub(crate) struct Envelopes {
-    incomings: VecDeque<Incoming>,
+    messages: Messages,
     /// As many as there are messages, or none.
     origins: VecDeque<Origin>,
 }
@@ -111,15 +113,15 @@ struct Origin {
 
 impl Envelopes {
     pub fn len(&self) -> usize {
-        self.incomings.len()
+        self.messages.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.incomings.is_empty()
+        self.messages.is_empty()
     }
 
     pub fn capacity(&self) -> usize {
-        self.incomings.capacity()
+        self.messages.capacity()
     }
 
     pub fn push(&mut self, envelope: Envelope) {
@@ -127,7 +129,7 @@ impl Envelopes {
         if self.keeps(&origin) {
             self.origins.push_back(origin);
         }
-        self.incomings.push_back(incoming);
+        self.messages.push(incoming);
     }
 
     fn push_front(&mut self, envelope: Envelope) {
@@ -135,21 +137,21 @@ impl Envelopes {
         if self.keeps(&origin) {
             self.origins.push_front(origin);
         }
-        self.incomings.push_front(incoming);
+        self.messages.push_front(incoming);
     }
 
     /// Whether an origin has to be kept; if so, those of all others are kept from now on.
     fn keeps(&mut self, origin: &Origin) -> bool {
         let keeps = !self.origins.is_empty() || origin.source.is_some() || origin.bucket != 0;
         if keeps {
-            let messages = self.incomings.len();
+            let messages = self.messages.len();
             self.origins.resize_with(messages, Origin::default);
         }
         keeps
     }
 
     pub fn pop(&mut self) -> Option<Envelope> {
-        let incoming = self.incomings.pop_front()?;
+        let incoming = self.messages.pop()?;
         let origin = self.origins.pop_front().unwrap_or_default();
         Some(Envelope {
             incoming,
@@ -160,8 +162,8 @@ impl Envelopes {
 
     /// The bucket of the first one.
     pub fn first_bucket(&self) -> Option<u32> {
-        self.incomings.front()?;
-        Some(self.origins.front().map_or(0, |origin| origin.bucket))
+        let is_any = !self.is_empty();
+        is_any.then(|| self.origins.front().map_or(0, |origin| origin.bucket))
     }
 
     /// Brings those of one bucket together; their order stays.
@@ -169,15 +171,62 @@ impl Envelopes {
         if self.origins.iter().is_sorted_by_key(|origin| origin.bucket) {
             return;
         }
-        let incomings = self.incomings.drain(..);
-        let mut pairs: Vec<_> = iter::zip(incomings, self.origins.drain(..)).collect();
-        pairs.sort_by_key(|(_, origin)| origin.bucket);
-        (self.incomings, self.origins) = pairs.into_iter().unzip();
+        let mut places = self.places_by_bucket();
+        for at in 0..places.len() {
+            while places[at] as usize != at {
+                let to = places[at] as usize;
+                self.messages.swap(at, to);
+                self.origins.swap(at, to);
+                places.swap(at, to);
+            }
+        }
     }
 
-    /// The messages alone, if they have the same place to come from: this process, bucket zero.
+    /// Where each belongs, by counting: messages are large, so each is moved as rarely as possible.
+    fn places_by_bucket(&self) -> Vec<u32> {
+        let mut starts = [0_u32; BUCKETS as usize + 1];
+        for origin in &self.origins {
+            starts[origin.bucket as usize + 1] += 1;
+        }
+        for bucket in 0..BUCKETS as usize {
+            starts[bucket + 1] += starts[bucket];
+        }
+        let place = |origin: &Origin| {
+            let place = &mut starts[origin.bucket as usize];
+            *place += 1;
+            *place - 1
+        };
+        self.origins.iter().map(place).collect()
+    }
+
+    /// The messages alone, if they have the same place to come from, this process and bucket zero, and are no values.
     pub fn plain(&mut self) -> Option<&mut VecDeque<Incoming>> {
-        self.origins.is_empty().then_some(&mut self.incomings)
+        match self.origins.is_empty() {
+            true => self.messages.incomings(),
+            false => None,
+        }
+    }
+
+    /// Moves the messages of the first bucket to a list of messages, if all are values; otherwise none is moved, and it
+    /// tells so.
+    pub fn take_values(&mut self, incomings: &mut VecDeque<Incoming>) -> bool {
+        let Some(values) = self.messages.values() else {
+            return false;
+        };
+        let count = match self.origins.front() {
+            None => values.len(),
+            Some(first) => {
+                let bucket = first.bucket;
+                let others = self
+                    .origins
+                    .iter()
+                    .position(|origin| origin.bucket != bucket);
+                others.unwrap_or(values.len())
+            }
+        };
+        self.origins.drain(..count.min(self.origins.len()));
+        self.messages.spread_to(incomings, count);
+        true
     }
 }
 
@@ -211,16 +260,24 @@ impl Mailbox {
     }
 
     /// Moves up to `messages_max` messages of this process that belong to no bucket to the end.
-    pub fn push_plain(&mut self, messages: &mut VecDeque<Incoming>, messages_max: usize) {
-        let taken = messages_max.min(messages.len());
-        let Envelopes { incomings, origins } = &mut self.messages;
+    pub fn push_plain(&mut self, more: &mut Messages, messages_max: usize) {
+        let Envelopes { messages, origins } = &mut self.messages;
+        messages.take_from(more, messages_max);
         if !origins.is_empty() {
-            origins.resize_with(incomings.len() + taken, Origin::default);
+            origins.resize_with(messages.len(), Origin::default);
         }
-        match taken == messages.len() {
-            true => incomings.append(messages),
-            false => incomings.extend(messages.drain(..taken)),
-        }
+    }
+
+    /// Moves up to `messages_max` messages of this process and their buckets to the end.
+    pub fn push_sorted(&mut self, more: &mut Sorted, messages_max: usize) {
+        let Envelopes { messages, origins } = &mut self.messages;
+        origins.resize_with(messages.len(), Origin::default);
+        let taken = messages.take_from(&mut more.messages, messages_max);
+        let origin = |bucket| Origin {
+            source: None,
+            bucket,
+        };
+        origins.extend(more.buckets.drain(..taken).map(origin));
     }
 
     pub fn push_control(&mut self, control: Control) {
@@ -244,8 +301,8 @@ impl Mailbox {
             std::mem::swap(&mut self.messages, batch);
             return;
         }
-        let Envelopes { incomings, origins } = &mut self.messages;
-        batch.incomings.extend(incomings.drain(..messages_max));
+        let Envelopes { messages, origins } = &mut self.messages;
+        batch.messages.take_from(messages, messages_max);
         let origins_max = messages_max.min(origins.len());
         batch.origins.extend(origins.drain(..origins_max));
     }
@@ -307,7 +364,8 @@ impl Mailbox {
 
     /// Gives back memory: what one rush needed should not be kept by a million idle workers.
     pub fn shrink(&mut self) {
-        self.messages = Envelopes::default();
+        let Envelopes { messages, .. } = std::mem::take(&mut self.messages);
+        messages.recycle();
     }
 
     /// Puts messages back to the front, in their order.

@@ -1,6 +1,5 @@
 //! Where messages go: to the bus, or straight to a worker in this process.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use kernel::worker::{Answer, Incoming, ReplyTo};
 use kernel::{Address, Destination, Message, Name};
 
 use crate::cell::Cell;
+use crate::messages::Messages;
 use crate::runtime::Shared;
 use crate::stage::{NoRoom, Stage};
 
@@ -50,7 +50,7 @@ pub(crate) enum Way {
 struct Local {
     to: LocalTarget,
     way: Way,
-    incomings: VecDeque<Incoming>,
+    messages: Messages,
 }
 
 /// How often is looked whether a stage has been built anew.
@@ -134,18 +134,22 @@ impl Locals {
     /// Adds a message for whoever in this process.
     pub fn push(&mut self, to: LocalTarget, incoming: Incoming) {
         match to {
-            LocalTarget::Stage(stage) => self.batch(&stage, Way::Sent).push_back(incoming),
-            to => self.0.push(Local {
-                to,
-                way: Way::Sent,
-                incomings: VecDeque::from([incoming]),
-            }),
+            LocalTarget::Stage(stage) => self.batch(&stage, Way::Sent).push(incoming),
+            to => {
+                let mut messages = Messages::default();
+                messages.push(incoming);
+                self.0.push(Local {
+                    to,
+                    way: Way::Sent,
+                    messages,
+                });
+            }
         }
     }
 
     /// The messages for this stage that come the same way, to which others can be added. None of them is overtaken by
     /// those that come another way or go to one of its workers by name.
-    pub fn batch(&mut self, stage: &Arc<Stage>, way: Way) -> &mut VecDeque<Incoming> {
+    pub fn batch(&mut self, stage: &Arc<Stage>, way: Way) -> &mut Messages {
         let related = |local: &Local| match &local.to {
             LocalTarget::Stage(known) => Arc::ptr_eq(known, stage),
             LocalTarget::Cell(cell) => Arc::ptr_eq(&cell.stage, stage),
@@ -160,11 +164,11 @@ impl Locals {
             self.0.push(Local {
                 to: LocalTarget::Stage(stage.clone()),
                 way,
-                incomings: VecDeque::new(),
+                messages: Messages::recycled(),
             });
             self.0.len() - 1
         });
-        &mut self.0[at].incomings
+        &mut self.0[at].messages
     }
 
     /// Hands all of them over, waiting for room.
@@ -176,23 +180,27 @@ impl Locals {
 }
 
 impl Local {
-    async fn deliver(self, shared: &Shared) {
+    async fn deliver(mut self, shared: &Shared) {
         let (queue, refused) = match self.to {
             LocalTarget::Answer(answer) => {
-                for mut incoming in self.incomings {
+                while let Some(mut incoming) = self.messages.pop() {
                     incoming.encode_value();
                     answer.answer(incoming.message);
                 }
                 return;
             }
             LocalTarget::Stage(stage) => {
-                let queue = stage.address.queue();
-                let refused = deliver_to_stage(shared, stage, self.incomings, self.way).await;
-                (queue, refused)
+                let to = stage.clone();
+                let refused = deliver_to_stage(shared, to, &mut self.messages, self.way).await;
+                self.messages.recycle();
+                if refused.is_empty() {
+                    return;
+                }
+                (stage.address.queue(), refused)
             }
             LocalTarget::Cell(cell) => {
                 let mut refused = Vec::new();
-                for incoming in self.incomings {
+                while let Some(incoming) = self.messages.pop() {
                     refused.extend(cell.stage.dispatch_to(&cell, incoming).await.err());
                 }
                 (cell.address().queue(), refused)
@@ -216,18 +224,20 @@ impl Local {
 async fn deliver_to_stage(
     shared: &Shared,
     mut stage: Arc<Stage>,
-    mut incomings: VecDeque<Incoming>,
+    messages: &mut Messages,
     way: Way,
 ) -> Vec<NoRoom> {
     loop {
-        let refused = stage.dispatch_batch(&mut incomings, way).await;
+        let refused = stage.dispatch_batch(messages, way).await;
         if refused.is_empty() || !stage.is_followed.load(Ordering::Relaxed) {
             return refused;
         }
         let Some(next) = shared.follower(&stage).await else {
             return refused;
         };
-        incomings = refused.into_iter().map(|one| one.incoming).collect();
+        refused
+            .into_iter()
+            .for_each(|one| messages.push(one.incoming));
         stage = next;
     }
 }

@@ -132,7 +132,7 @@ impl Period {
     fn parse(text: &str) -> Option<Self> {
         let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
         let (number, unit) = text.split_at(digits);
-        let (_, millis) = UNITS_MS.iter().find(|(name, _)| *name == unit.trim())?;
+        let (_, millis) = UNITS_MS.iter().find(|(name, _)| *name == unit)?;
         let millis = number.parse::<u64>().ok()?.checked_mul(*millis)?;
         (millis <= PERIOD_MS_MAX).then(|| Self::from_millis(millis))
     }

@@ -343,7 +343,7 @@ impl Window {
             else {
                 return Ok(());
             };
-            if turn.effects().sends.len() >= EMITS_MAX {
+            if turn.effects().sends_count() >= EMITS_MAX {
                 return turn.set_timer(MORE, std::time::Duration::from_millis(1), Bytes::new());
             }
             desk.due.pop_first();

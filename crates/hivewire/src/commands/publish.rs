@@ -61,7 +61,7 @@ pub(super) fn place(name: &str, is_topic: bool) -> (&'static str, &str) {
         true => ("topic", name),
         false => ("queue", name),
     };
-    said.last().unwrap_or(otherwise)
+    said.next_back().unwrap_or(otherwise)
 }
 
 pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {

@@ -74,9 +74,11 @@ fn stages(client: &Client) -> anyhow::Result<HashSet<String>> {
 fn gathered(queues: Vec<Value>, stages: &HashSet<String>) -> Vec<Value> {
     let mut gathered: Vec<Value> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
+    let names = queues.iter().filter_map(|queue| queue["name"].as_str());
+    let names: HashSet<String> = names.map(str::to_owned).collect();
     for mut queue in queues {
         let name = queue["name"].as_str().unwrap_or_default();
-        let stage = stage_of(name, stages).unwrap_or(name).to_owned();
+        let stage = stage_of(name, stages, &names).unwrap_or(name).to_owned();
         match places.get(&stage) {
             Some(at) => add(&mut gathered[*at], &queue),
             None => {
@@ -89,12 +91,18 @@ fn gathered(queues: Vec<Value>, stages: &HashSet<String>) -> Vec<Value> {
     gathered
 }
 
-/// The queue of the stage that this is a part of.
-fn stage_of<'a>(name: &'a str, stages: &HashSet<String>) -> Option<&'a str> {
+/// The queue of the stage that this is a part of. The buckets of a stage that was stopped are known by their names alone.
+fn stage_of<'a>(
+    name: &'a str,
+    stages: &HashSet<String>,
+    names: &HashSet<String>,
+) -> Option<&'a str> {
     let (stage, part) = name.rsplit_once('.')?;
-    let digits = part.strip_prefix('b').unwrap_or(part);
+    let bucket = part.strip_prefix('b');
+    let digits = bucket.unwrap_or(part);
     let is_part = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    (is_part && stages.contains(stage)).then_some(stage)
+    let is_known = stages.contains(stage) || (bucket.is_some() && names.contains(stage));
+    (is_part && is_known).then_some(stage)
 }
 
 fn add(to: &mut Value, queue: &Value) {

@@ -284,7 +284,7 @@ fn explained(url: &Url, error: ureq::Error) -> SourceError {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{0} is no public address")]
+#[error("{0} is no public address: set `deploy.allow_private_sources` if this node may go there")]
 struct PrivateAddress(IpAddr);
 
 /// Resolves once and lets only public addresses through. The connection goes to what this gave,

@@ -6,6 +6,8 @@
 mod failure;
 mod incoming;
 mod turn;
+#[cfg(test)]
+mod turn_tests;
 mod value;
 
 use std::sync::Arc;
@@ -19,7 +21,8 @@ use serde::{Deserialize, Serialize};
 pub use failure::{Failure, FailureKind};
 pub use incoming::{Answer, Incoming, Kind, ReplyTo, Ticket};
 pub use turn::{
-    Ask, ChildChange, Effects, Host, LogLevel, Outgoing, Target, TimerChange, Turn, TurnLimits,
+    Ask, ChildChange, Effects, Host, LogLevel, Outgoing, Run, Target, TimerChange, Turn,
+    TurnLimits, Values,
 };
 pub use value::{KeyAt, Value};
 

@@ -1,9 +1,11 @@
 //! What a worker may do during a turn. It is collected here and happens at the commit.
 
 use std::collections::BTreeMap;
+use std::iter::Take;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec::Drain;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -140,11 +142,57 @@ pub enum ChildChange {
     },
 }
 
+/// Values that were emitted, in order. Most turns of native workers emit nothing else, and all to one output.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    values: Vec<Arc<dyn Value>>,
+    /// How many in a row go to the output of which number.
+    runs: Vec<(u32, usize)>,
+}
+
+/// Values in a row that go to the same output.
+pub type Run<'a, 'b> = Take<&'a mut Drain<'b, Arc<dyn Value>>>;
+
+impl Values {
+    fn push(&mut self, output: u32, value: Arc<dyn Value>) {
+        self.values.push(value);
+        match self.runs.last_mut() {
+            Some((last, count)) if *last == output => *count += 1,
+            _ => self.runs.push((output, 1)),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Takes all of them out: those in a row that go to the same output together, with its number.
+    pub fn drain(&mut self, mut take: impl FnMut(u32, Run<'_, '_>)) {
+        let mut values = self.values.drain(..);
+        for (output, count) in self.runs.drain(..) {
+            take(output, values.by_ref().take(count));
+        }
+    }
+
+    fn clear(&mut self) {
+        self.values.clear();
+        self.runs.clear();
+    }
+}
+
 /// Everything that a turn does, in order within each kind.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
-    /// Messages sent, emitted and replied.
+    /// Messages sent, emitted and replied, but for those in [`Effects::take_values`].
     pub sends: Vec<Outgoing>,
+    /// Values emitted after all of `sends`.
+    values: Values,
     /// Questions asked.
     pub asks: Vec<Ask>,
     /// State written; none removes the key.
@@ -162,7 +210,41 @@ pub struct Effects {
 impl Effects {
     /// Whether nothing happens.
     pub fn is_empty(&self) -> bool {
-        self.sends.is_empty() && self.has_only_sends()
+        self.sends.is_empty() && self.values.is_empty() && self.has_only_sends()
+    }
+
+    /// How many messages were sent, emitted and replied.
+    pub fn sends_count(&self) -> usize {
+        self.sends.len() + self.values.len()
+    }
+
+    /// The values that were emitted after all of [`Effects::sends`].
+    pub fn take_values(&mut self) -> Values {
+        std::mem::take(&mut self.values)
+    }
+
+    /// Gives back the memory of values that were taken and dealt with.
+    pub fn give_values(&mut self, mut values: Values) {
+        values.clear();
+        self.values = values;
+    }
+
+    /// The same with all values among [`Effects::sends`], where they belong.
+    #[must_use]
+    pub fn spread(mut self) -> Self {
+        self.spread_values();
+        self
+    }
+
+    fn spread_values(&mut self) {
+        let sends = &mut self.sends;
+        self.values.drain(|output, values| {
+            sends.extend(values.map(|value| Outgoing {
+                to: Target::Output(output),
+                message: Message::default(),
+                value: Some(value),
+            }));
+        });
     }
 
     /// Whether nothing happens but messages sent, emitted and replied.
@@ -185,13 +267,16 @@ impl Effects {
     }
 
     fn output(&self, name: &str) -> Option<u32> {
-        let found = self.outputs.iter().position(|known| &**known == name);
+        // Names are short: looking at their bytes here is quicker than calling somebody who does.
+        let is_it = |known: &str| known.len() == name.len() && known.bytes().eq(name.bytes());
+        let found = self.outputs.iter().position(|known| is_it(known));
         found.map(|output| output as u32)
     }
 
     /// Forgets everything and keeps the memory for the next turn.
     pub fn clear(&mut self) {
         self.sends.clear();
+        self.values.clear();
         if self.has_only_sends() {
             return;
         }
@@ -248,7 +333,8 @@ impl Turn {
     /// once they are taken.
     pub fn take_answers(&mut self) -> Option<impl Iterator<Item = (ReplyTo, Message)>> {
         let is_answer = |outgoing: &Outgoing| matches!(outgoing.to, Target::Waiting(_));
-        if !self.effects.has_only_sends() || !self.effects.sends.iter().all(is_answer) {
+        let has_others = !self.effects.values.is_empty() || !self.effects.has_only_sends();
+        if has_others || !self.effects.sends.iter().all(is_answer) {
             return None;
         }
         self.bytes = 0;
@@ -289,13 +375,9 @@ impl Turn {
     /// As [`Turn::emit`], with a value instead of a body: as long as it stays among native workers of this process
     /// nobody writes or reads bytes.
     pub fn emit_value(&mut self, output: &str, value: Arc<dyn Value>) -> Result<(), Failure> {
-        let to = Target::Output(self.output(output)?);
+        let output = self.output(output)?;
         self.count_send(value.len_bytes())?;
-        self.effects.sends.push(Outgoing {
-            to,
-            message: Message::default(),
-            value: Some(value),
-        });
+        self.effects.values.push(output, value);
         Ok(())
     }
 
@@ -475,6 +557,8 @@ impl Turn {
 
     fn push(&mut self, to: Target, message: Message) -> Result<(), Failure> {
         self.count_send(message.len_bytes())?;
+        // Nothing overtakes what was emitted before.
+        self.effects.spread_values();
         self.effects.sends.push(Outgoing {
             to,
             message,
@@ -485,7 +569,7 @@ impl Turn {
 
     fn count_send(&mut self, bytes: usize) -> Result<(), Failure> {
         let effects = &self.effects;
-        let sends = effects.sends.len() + effects.asks.len() + effects.children.len();
+        let sends = effects.sends_count() + effects.asks.len() + effects.children.len();
         if sends >= self.limits.sends_max {
             let reason = format!(
                 "one turn may send {} messages, not more: send fewer, or raise sends_max of the stage",

@@ -215,6 +215,24 @@ impl Run {
         }
         // Its memory serves the next turn.
         effects.sends = sends;
+        self.plan_values(effects, &edges, plan);
+    }
+
+    /// Values, which were emitted after all others. Most go to one stage of this process, as they are.
+    fn plan_values(&self, effects: &mut Effects, edges: &[Edges], plan: &mut Plan) {
+        let mut values = effects.take_values();
+        values.drain(|output, values| {
+            let edges = &edges[output as usize];
+            match &edges[..] {
+                [Edge::Local { to, way }] => plan.local.batch(to, *way).extend_values(values),
+                _ => {
+                    for value in values {
+                        self.plan_emit(edges, Message::default(), Some(value), plan);
+                    }
+                }
+            }
+        });
+        effects.give_values(values);
     }
 
     /// Where an output leads.
@@ -263,10 +281,9 @@ impl Run {
         plan: &mut Plan,
     ) {
         match edge {
-            Edge::Local { to, way } => plan
-                .local
-                .batch(to, *way)
-                .push_back(incoming(message, value)),
+            Edge::Local { to, way } => {
+                plan.local.batch(to, *way).push(incoming(message, value));
+            }
             Edge::Other(address) => self.plan_message(address, message, value, plan),
         }
     }

@@ -11,7 +11,7 @@ use kernel::worker::{Failure, FailureKind};
 use super::provide::Providing;
 use super::run::{Probation, Run};
 use crate::control::{Control, Done};
-use crate::mailbox::Envelope;
+use crate::moves::MoveId;
 use crate::scope::Scope;
 use crate::stage::Version;
 use crate::store::host_failure;
@@ -49,7 +49,7 @@ impl Run {
                 self.set_version(version);
             }
             Control::Leave { bucket, done } => self.leave(bucket, done).await,
-            Control::Give { bucket, done } => self.give(bucket, done).await,
+            Control::Give { id, done } => self.give(id, done).await,
             Control::Restart { reset, done } => {
                 let restarted = self.restart(reset).await;
                 if let Some(done) = done {
@@ -99,27 +99,29 @@ impl Run {
     }
 
     /// Gives a bucket away: what was begun of it is committed, its outputs have left, and nothing of it stays.
-    async fn give(&mut self, bucket: u32, done: Done<Vec<Envelope>>) {
-        self.settle(bucket).await;
+    async fn give(&mut self, id: MoveId, done: Done<()>) {
+        self.settle(id.bucket).await;
         self.flush().await;
         let mut singles = 0;
         if let Some(extras) = &mut self.body.extras {
-            extras.epochs.remove(&Scope::Bucket(bucket));
+            extras.epochs.remove(&Scope::Bucket(id.bucket));
             singles = extras.singles;
         }
         let mut mailbox = self.cell.mailbox.lock();
-        let (given, of_first) = mailbox.take_bucket(bucket, singles);
+        let (given, of_first) = mailbox.take_bucket(id.bucket, singles);
         self.cell.note_waiting(&mailbox);
         drop(mailbox);
-        if of_first > 0 {
-            self.body.extras().singles -= of_first;
+        let back = self.cell.stage.bucket_given(id, given);
+        if singles > 0 {
+            // What comes back is before those that are handled one by one, so it is handled like them.
+            self.body.extras().singles = singles - of_first + back.len();
         }
-        if let Err(Ok(given)) = done.send(Ok(given)) {
-            // Whoever wanted it has given up.
+        if !back.is_empty() {
             let mut mailbox = self.cell.mailbox.lock();
-            mailbox.put_back(given.into_iter());
+            mailbox.put_back(back.into_iter());
             self.cell.note_waiting(&mailbox);
         }
+        let _ = done.send(Ok(()));
     }
 
     async fn start(&mut self) -> Result<(), Failure> {

@@ -15,7 +15,6 @@ mod provide;
 mod run;
 mod underway;
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -27,6 +26,7 @@ use parking_lot::Mutex;
 use self::run::Body;
 use crate::control::Control;
 use crate::mailbox::{Envelope, Mailbox};
+use crate::messages::{Messages, Sorted};
 use crate::scaling::{Gauge, Probe, WorkerSample};
 use crate::scope::Scope;
 use crate::stage::{Stage, Version};
@@ -189,23 +189,16 @@ impl Cell {
     }
 
     /// Moves messages from within this process into the mailbox until `messages_max` wait there.
-    pub fn try_push_all(self: &Arc<Self>, messages: &mut VecDeque<Incoming>, messages_max: u32) {
+    pub fn try_push_all(self: &Arc<Self>, messages: &mut Messages, messages_max: u32) {
         self.push_some(messages_max, |mailbox, free| {
             mailbox.push_plain(messages, free);
         });
     }
 
     /// As [`Cell::try_push_all`], with messages and their buckets.
-    pub fn try_push_sorted(
-        self: &Arc<Self>,
-        messages: &mut Vec<(Incoming, u32)>,
-        messages_max: u32,
-    ) {
+    pub fn try_push_sorted(self: &Arc<Self>, messages: &mut Sorted, messages_max: u32) {
         self.push_some(messages_max, |mailbox, free| {
-            let taken = free.min(messages.len());
-            for (incoming, bucket) in messages.drain(..taken) {
-                mailbox.push(Envelope::local(incoming, bucket));
-            }
+            mailbox.push_sorted(messages, free);
         });
     }
 

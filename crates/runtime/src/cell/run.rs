@@ -334,6 +334,10 @@ impl Run {
     /// Adds the messages of the first bucket to the turn.
     fn accept_bucket(&mut self, bucket: u32) {
         let desk = &mut *self.desk;
+        // Values come from this process and have no headers, so none of them answers an ask.
+        if !self.cell.stage.is_shared() && desk.batch.take_values(&mut desk.incomings) {
+            return;
+        }
         // Without headers none of them answers an ask.
         if !self.cell.stage.is_shared()
             && desk.incomings.is_empty()

@@ -7,30 +7,41 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kernel::Message;
 use kernel::worker::Incoming;
 
 use super::{NoRoom, Stage};
 use crate::cell::Cell;
 use crate::key::bucket_of;
+use crate::mailbox::Envelope;
+use crate::messages::{Entry, Messages, Sorted};
+use crate::moves::{Held, Moves, Place};
 use crate::outgoing::Way;
 use crate::router::{RouterKind, Workers};
 use crate::spec::StageKind;
-use crate::table::Table;
 
 thread_local! {
     /// Spares an allocation per message.
     static CHOSEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
     /// Messages of one batch by the worker that gets them.
-    static SORTED: RefCell<Vec<Vec<(Incoming, u32)>>> = const { RefCell::new(Vec::new()) };
+    static SORTED: RefCell<Vec<Sorted>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The workers of a stage as a router sees them.
 pub(super) struct Candidates<'a> {
     pub cells: &'a [Arc<Cell>],
     /// What is about to be handed over to each; nothing to those beyond the end.
-    pub sorted: &'a [Vec<(Incoming, u32)>],
+    pub sorted: &'a [Sorted],
     /// How many messages may wait for one; slow workers get fewer from the queue.
     pub messages_max: Option<u32>,
+}
+
+/// Where the messages of a batch can go.
+struct Places<'a> {
+    moves: &'a Moves<Envelope>,
+    cells: &'a [Arc<Cell>],
+    /// How many messages may wait for one worker.
+    max: u32,
 }
 
 impl Workers for Candidates<'_> {
@@ -39,7 +50,7 @@ impl Workers for Candidates<'_> {
     }
 
     fn waiting(&self, worker: u32) -> u32 {
-        let sorted = self.sorted.get(worker as usize).map_or(0, Vec::len);
+        let sorted = self.sorted.get(worker as usize).map_or(0, Sorted::len);
         self.cells[worker as usize].waiting() + sorted as u32
     }
 
@@ -79,14 +90,17 @@ impl Stage {
                 Ok(key) => bucket_of(&key),
                 Err(failure) => return Err(Refused::Never(incoming, failure.reason)),
             };
-            // Whoever moves a bucket changes the table while nobody is between reading it and handing over.
-            let table = self.table.read();
-            if self.holds.has(bucket) {
-                let held = self.holds.try_push(incoming, bucket, max);
-                return held.map(|()| T::default()).map_err(Refused::Full);
-            }
+            // Whoever moves a bucket changes its place while nobody is between reading it and handing over.
+            let moves = self.moves.read();
+            let worker = match moves.place(bucket) {
+                Place::Worker(worker) => worker,
+                Place::Held(held) => {
+                    let held = hold(held, incoming, bucket, max);
+                    return held.map(|()| T::default()).map_err(Refused::Full);
+                }
+            };
             let cells = self.cells.read();
-            let Some(cell) = cells.get(table.owner(bucket) as usize) else {
+            let Some(cell) = cells.get(worker as usize) else {
                 return Err(Refused::Full(incoming));
             };
             return put(cell, incoming, bucket);
@@ -114,13 +128,13 @@ impl Stage {
             sorted: &[],
             messages_max,
         };
-        self.choose_among(&candidates, incoming)
+        self.choose_among(&candidates, &incoming.message)
     }
 
-    fn choose_among(&self, candidates: &Candidates<'_>, incoming: &Incoming) -> Option<u32> {
+    fn choose_among(&self, candidates: &Candidates<'_>, message: &Message) -> Option<u32> {
         CHOSEN.with_borrow_mut(|chosen| {
             chosen.clear();
-            match self.router.select(&incoming.message, candidates, chosen) {
+            match self.router.select(message, candidates, chosen) {
                 Ok(()) => chosen.first().copied(),
                 Err(failure) => {
                     tracing::warn!(stage = %self.address, reason = %failure, "the router failed");
@@ -146,7 +160,7 @@ impl Stage {
 
     /// Hands messages over, in their order, waiting for room as their way allows. Gives those for which there is no
     /// place.
-    pub async fn dispatch_batch(&self, batch: &mut VecDeque<Incoming>, way: Way) -> Vec<NoRoom> {
+    pub async fn dispatch_batch(&self, batch: &mut Messages, way: Way) -> Vec<NoRoom> {
         let mut refused = Vec::new();
         self.try_dispatch_batch(batch, way, &mut refused);
         if !batch.is_empty() {
@@ -155,12 +169,7 @@ impl Stage {
         refused
     }
 
-    async fn dispatch_rest(
-        &self,
-        batch: &mut VecDeque<Incoming>,
-        way: Way,
-        refused: &mut Vec<NoRoom>,
-    ) {
+    async fn dispatch_rest(&self, batch: &mut Messages, way: Way, refused: &mut Vec<NoRoom>) {
         let patience = Duration::from_millis(self.runtime.settings.send_timeout_ms);
         let mut deadline = tokio::time::Instant::now() + patience;
         let _starved = self.starved();
@@ -192,12 +201,7 @@ impl Stage {
         }
     }
 
-    fn refuse_rest(
-        &self,
-        batch: &mut VecDeque<Incoming>,
-        patience: Duration,
-        refused: &mut Vec<NoRoom>,
-    ) {
+    fn refuse_rest(&self, batch: &mut Messages, patience: Duration, refused: &mut Vec<NoRoom>) {
         let reason = format!(
             "no worker of {} had room for another message within {patience:?}",
             self.address
@@ -206,16 +210,11 @@ impl Stage {
             incoming,
             reason: reason.clone(),
         };
-        refused.extend(batch.drain(..).map(no_room));
+        refused.extend(std::iter::from_fn(|| batch.pop()).map(no_room));
     }
 
     /// Hands over those for which there is room now; the others stay in the batch.
-    fn try_dispatch_batch(
-        &self,
-        batch: &mut VecDeque<Incoming>,
-        way: Way,
-        refused: &mut Vec<NoRoom>,
-    ) {
+    fn try_dispatch_batch(&self, batch: &mut Messages, way: Way, refused: &mut Vec<NoRoom>) {
         let max = match way {
             Way::Inside => self.spill_messages_max(),
             Way::Edge | Way::Sent => self.mailbox_messages_max(),
@@ -226,8 +225,8 @@ impl Stage {
             }
             return;
         }
-        // Whoever moves a bucket changes the table while nobody is between reading it and handing over.
-        let table = self.table.read();
+        // Whoever moves a bucket changes its place while nobody is between reading it and handing over.
+        let moves = self.moves.read();
         let cells = self.cells.read();
         if let (StageKind::Pool(_), [cell]) = (&self.kind, &cells[..]) {
             cell.try_push_all(batch, max);
@@ -235,57 +234,84 @@ impl Stage {
         }
         SORTED.with_borrow_mut(|sorted| {
             if sorted.len() < cells.len() {
-                sorted.resize_with(cells.len(), Vec::new);
+                sorted.resize_with(cells.len(), Sorted::default);
             }
             let sorted = &mut sorted[..cells.len()];
-            let looks_inside = self.kind == StageKind::Pool(RouterKind::Own);
-            for _ in 0..batch.len() {
-                let Some(mut incoming) = batch.pop_front() else {
-                    break;
-                };
-                if looks_inside {
-                    incoming.encode_value();
-                }
-                match self.place_for(&incoming, &table, &cells, sorted, max) {
-                    Ok(Some((_, bucket))) if self.holds.has(bucket) => {
-                        batch.extend(self.holds.try_push(incoming, bucket, max).err());
-                    }
-                    Ok(Some((cell, bucket))) => sorted[cell].push((incoming, bucket)),
-                    Ok(None) => batch.push_back(incoming),
-                    Err(reason) => refused.push(NoRoom { incoming, reason }),
-                }
+            if self.kind == StageKind::Pool(RouterKind::Own) {
+                // It looks inside.
+                batch.spread().iter_mut().for_each(Incoming::encode_value);
+            }
+            let places = Places {
+                moves: &moves,
+                cells: &cells,
+                max,
+            };
+            match batch.values() {
+                Some(values) => self.sort_out(values, &places, sorted, refused),
+                None => self.sort_out(batch.spread(), &places, sorted, refused),
             }
             for (cell, messages) in cells.iter().zip(sorted) {
-                if !messages.is_empty() {
+                if messages.len() > 0 {
                     cell.try_push_sorted(messages, max);
-                    batch.extend(messages.drain(..).map(|(incoming, _)| incoming));
+                    messages.buckets.clear();
+                    batch.take_from(&mut messages.messages, usize::MAX);
                 }
             }
         });
     }
 
-    /// The worker for a message, and its bucket. None if everybody is full.
-    fn place_for(
+    /// Finds the place of each message; those for which there is none now stay in the list.
+    fn sort_out<E: Entry>(
         &self,
-        incoming: &Incoming,
-        table: &Table,
-        cells: &[Arc<Cell>],
-        sorted: &[Vec<(Incoming, u32)>],
-        max: u32,
-    ) -> Result<Option<(usize, u32)>, String> {
+        entries: &mut VecDeque<E>,
+        places: &Places<'_>,
+        sorted: &mut [Sorted],
+        refused: &mut Vec<NoRoom>,
+    ) {
+        for _ in 0..entries.len() {
+            let Some(entry) = entries.pop_front() else {
+                break;
+            };
+            match self.place_for(&entry, places, sorted) {
+                Ok(Some((Place::Worker(cell), bucket))) => {
+                    sorted[cell as usize].push(entry, bucket);
+                }
+                Ok(Some((Place::Held(held), bucket))) => {
+                    let back = hold(held, entry.into_incoming(), bucket, places.max).err();
+                    entries.extend(back.and_then(E::back));
+                }
+                Ok(None) => entries.push_back(entry),
+                Err(reason) => refused.push(NoRoom {
+                    incoming: entry.into_incoming(),
+                    reason,
+                }),
+            }
+        }
+    }
+
+    /// The place for a message, and its bucket. None if everybody is full.
+    fn place_for<'a>(
+        &self,
+        entry: &impl Entry,
+        places: &Places<'a>,
+        sorted: &[Sorted],
+    ) -> Result<Option<(Place<'a, Envelope>, u32)>, String> {
         if let StageKind::Keyed(rule) = &self.kind {
-            let key = rule.key_of(incoming).map_err(|failure| failure.reason)?;
+            let key = entry.key(rule).map_err(|failure| failure.reason)?;
             let bucket = bucket_of(&key);
-            let owner = table.owner(bucket) as usize;
-            return Ok((owner < cells.len()).then_some((owner, bucket)));
+            return Ok(match places.moves.place(bucket) {
+                // The stage has ended.
+                Place::Worker(worker) if worker as usize >= places.cells.len() => None,
+                place => Some((place, bucket)),
+            });
         }
         let candidates = Candidates {
-            cells,
+            cells: places.cells,
             sorted,
-            messages_max: Some(max),
+            messages_max: Some(places.max),
         };
-        let chosen = self.choose_among(&candidates, incoming);
-        Ok(chosen.map(|chosen| (chosen as usize, 0)))
+        let chosen = self.choose_among(&candidates, entry.message());
+        Ok(chosen.map(|chosen| (Place::Worker(chosen), 0)))
     }
 
     /// Hands messages over one after another; gives those back for which there was no place.
@@ -350,6 +376,12 @@ impl Stage {
             }
         }
     }
+}
+
+/// Holds a message of this process for a bucket that is on its way, if there is room.
+fn hold(held: &Held<Envelope>, incoming: Incoming, bucket: u32, max: u32) -> Result<(), Incoming> {
+    let message = Envelope::local(incoming, bucket);
+    held.try_push(message, max).map_err(|back| back.incoming)
 }
 
 /// Why a message was not taken.

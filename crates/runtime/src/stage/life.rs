@@ -12,8 +12,7 @@ use tokio::sync::oneshot;
 
 use super::start::start_all;
 use super::{
-    Counters, Current, Entrance, Holds, Intakes, Latency, Plan, Rate, Shares, Stage, Standing,
-    Version,
+    Counters, Current, Entrance, Intakes, Latency, Plan, Rate, Shares, Stage, Standing, Version,
 };
 use crate::alarm_clock::What;
 use crate::cell::{Cell, Place};
@@ -22,6 +21,7 @@ use crate::error::DeployError;
 use crate::key::BUCKETS;
 use crate::logs::{LogLimits, StageLog};
 use crate::mailbox::Envelope;
+use crate::moves::{Event, Moves};
 use crate::routed::{RoutedLimits, RouterWorker};
 use crate::router::{Router, RouterKind, Workers};
 use crate::runtime::Shared;
@@ -105,7 +105,7 @@ impl Stage {
             cells: RwLock::default(),
             owner: Mutex::default(),
             router,
-            table: RwLock::new(table),
+            moves: RwLock::new(Moves::new(table, first_size(spec))),
             current: Current::new(version),
             intakes: Intakes::default(),
             entrance: Entrance::default(),
@@ -113,7 +113,6 @@ impl Stage {
             cycle: AtomicU64::new(0),
             shares,
             state: AtomicU8::new(StageState::Running as u8),
-            holds: Holds::default(),
             is_followed: AtomicBool::new(false),
             pauses: Pauses::default(),
             standing: Standing::default(),
@@ -233,6 +232,8 @@ impl Stage {
         self.set_state(StageState::Stopping);
         // Whoever waits for room waits in vain.
         self.room.notify(usize::MAX);
+        // Workers are asked to give before they are asked to stop; so when they have stopped, nobody gives any more.
+        self.bucket_event(Event::Stopping);
         // A bucket that is on its way arrives first.
         let moved = tokio::time::timeout(MOVES_END_MAX, self.changing.lock()).await;
         self.stop_intakes().await;
@@ -271,18 +272,15 @@ impl Stage {
     /// Lets go of the workers; their messages that were not begun go back, or to the caller.
     fn clear(&self) -> Vec<Incoming> {
         self.runtime.alarms.cancel_stage(self);
-        let cells = std::mem::take(&mut *self.cells.write());
+        let ended = self.bucket_event(Event::Ended);
         let children = std::mem::take(&mut *self.children.lock());
         let owner = self.owner.lock().take();
-        let all = cells.iter().chain(children.values()).chain(&owner);
-        let waiting = all.flat_map(|cell| cell.retire());
-        let waiting = waiting.chain(self.holds.drain());
-        let (pulled, local): (Vec<_>, Vec<_>) = waiting.partition(|e| e.source.is_some());
-        release(pulled);
+        let all = ended.dismissed.iter().chain(children.values());
+        let waiting = all.chain(&owner).flat_map(|cell| cell.retire());
+        // What was held came after what waits.
+        let left = local_messages(waiting.chain(ended.let_go));
         self.room.notify(usize::MAX);
-        // Timers and timeouts come back with the state.
-        let local = local.into_iter().map(|envelope| envelope.incoming);
-        local.filter(|i| i.kind == Kind::Message).collect()
+        left
     }
 
     /// Lets idle workers of components do without their instances.
@@ -337,6 +335,15 @@ pub(super) async fn wait<T>(answer: oneshot::Receiver<Result<T, Failure>>) -> Re
         Ok(answer) => answer,
         Err(_) => Err(Failure::new("the worker is gone")),
     }
+}
+
+/// The messages of this process that nobody handles any more; the others go back to where they came from.
+pub(super) fn local_messages(envelopes: impl Iterator<Item = Envelope>) -> Vec<Incoming> {
+    let (pulled, local): (Vec<_>, Vec<_>) = envelopes.partition(|e| e.source.is_some());
+    release(pulled);
+    // Timers and timeouts come back with the state.
+    let local = local.into_iter().map(|envelope| envelope.incoming);
+    local.filter(|i| i.kind == Kind::Message).collect()
 }
 
 /// Gives messages back that were not looked at.

@@ -62,12 +62,12 @@ impl Stage {
         let Some(counts) = self.bucket_counts.get() else {
             return Vec::new();
         };
-        let table = self.table.read();
+        let moves = self.moves.read();
         let numbered = (0..).zip(counts.0.iter());
         numbered
             .map(|(bucket, done)| BucketSample {
                 bucket,
-                worker: table.owner(bucket),
+                worker: moves.table().owner(bucket),
                 done: done.swap(0, Ordering::Relaxed),
             })
             .collect()
@@ -79,7 +79,7 @@ impl Stage {
             let cells = self.cells.read();
             cells.iter().map(|cell| u64::from(cell.waiting())).sum()
         };
-        let here = waiting + self.holds.len() as u64;
+        let here = waiting + self.moves.read().held_messages() as u64;
         if self.is_memory() {
             return here;
         }

@@ -4,7 +4,6 @@ mod children;
 mod current;
 mod dispatch;
 mod entrance;
-mod holds;
 mod intake;
 mod latency;
 mod life;
@@ -31,6 +30,8 @@ use parking_lot::{Mutex, RwLock};
 use crate::cell::Cell;
 use crate::key::bucket_of;
 use crate::logs::StageLog;
+use crate::mailbox::Envelope;
+use crate::moves::Moves;
 use crate::router::Router;
 use crate::runtime::Shared;
 use crate::scaling::{Pauses, Scaler, ScalingView};
@@ -38,13 +39,11 @@ use crate::scope::Scope;
 use crate::spec::{Delivery, StageKind, StageSpec};
 use crate::store::Store;
 use crate::supervision::Supervisor;
-use crate::table::Table;
 use crate::views::{LatencyView, StageLoad, StageState, StageView};
 use crate::waiting::Answers;
 
 use self::current::Current;
 use self::entrance::Entrance;
-use self::holds::Holds;
 pub(crate) use self::intake::Intakes;
 use self::latency::Latency;
 pub(crate) use self::life::release;
@@ -102,7 +101,8 @@ pub(crate) struct Stage {
     /// The owner of a routed stage.
     owner: Mutex<Option<Arc<Cell>>>,
     router: Arc<dyn Router>,
-    table: RwLock<Table>,
+    /// Who has which bucket, and what comes for buckets that are on their way.
+    moves: RwLock<Moves<Envelope>>,
     current: Current,
     intakes: Intakes,
     entrance: Entrance,
@@ -112,8 +112,6 @@ pub(crate) struct Stage {
     /// What this node has of the stage; none if it has all of it.
     shares: Option<Shares>,
     state: AtomicU8,
-    /// What comes for buckets that are on their way.
-    holds: Holds,
     /// It stops, and another one takes its place: senders wait for that.
     pub is_followed: AtomicBool,
     /// How long buckets paused that moved.
@@ -243,7 +241,7 @@ impl Stage {
                 self.children.lock().get(&key).cloned()
             }
             Scope::Bucket(bucket) => {
-                let owner = self.table.read().owner(*bucket);
+                let owner = self.moves.read().table().owner(*bucket);
                 self.cells.read().get(owner as usize).cloned()
             }
             Scope::Owner => self.owner.lock().clone(),
@@ -258,8 +256,9 @@ impl Stage {
         };
         let mut scopes = vec![own];
         if self.is_keyed() {
-            let table = self.table.read();
-            scopes.extend(table.buckets_of(cell.number()).map(Scope::Bucket));
+            let moves = self.moves.read();
+            let buckets = moves.table().buckets_of(cell.number());
+            scopes.extend(buckets.map(Scope::Bucket));
         }
         scopes
     }

@@ -1,53 +1,138 @@
 //! Moving buckets from worker to worker, without stopping anything else.
 //!
-//! While the table is locked for writing, a bucket is marked as on its way: everything before is in its worker's mailbox, since
-//! senders hand over while they read the table, and everything after is held. Between two batches the worker settles what it
-//! has begun of the bucket, lets its outputs leave, and gives what waits. That, and behind it what was held, goes to the new
-//! worker, while the table is locked again and changed. State, timers and pending asks belong to the bucket and
-//! are found by whoever has it; the new worker raises the epoch with its first commit.
+//! What is to be done is decided by [`Moves`], which says why nothing is lost; here it is done, while that is
+//! locked for writing. A worker that is asked settles what it has begun of the bucket, lets its outputs leave, and gives
+//! what waits, between two batches. It is the worker's own call that brings this to the next one, so that nothing
+//! depends on whether somebody still waits for the move. State, timers and pending asks belong to the bucket and are
+//! found by whoever has it; the new worker raises the epoch with its first commit.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use kernel::worker::Failure;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::Stage;
-use super::life::release;
+use super::life::{local_messages, release};
 use crate::cell::Cell;
 use crate::control::Control;
 use crate::error::ScaleError;
 use crate::key::BUCKETS;
 use crate::mailbox::Envelope;
+use crate::moves::{Action, Event, MoveId, Moves, Place, ROUND};
 
-/// How long a worker may take to finish its batch and give a bucket.
-const GIVE_MAX: Duration = Duration::from_secs(60);
-/// How many buckets are on their way at the same time.
-const ROUND: usize = 8;
+/// A worker that was asked to give a bucket.
+struct Asked {
+    id: MoveId,
+    given: oneshot::Receiver<Result<(), Failure>>,
+    until: Instant,
+}
 
-/// A bucket on its way.
-struct Leaving {
-    bucket: u32,
-    to: u32,
-    from: Arc<Cell>,
-    given: oneshot::Receiver<Result<Vec<Envelope>, Failure>>,
-    began: Instant,
+/// What came of an event, beside what was done with messages.
+#[derive(Default)]
+pub(super) struct Outcome {
+    asked: Option<Asked>,
+    stays: Option<ScaleError>,
+    /// What a worker gave in vain.
+    back: Vec<Envelope>,
+    /// What nobody handles any more.
+    pub let_go: Vec<Envelope>,
+    /// Workers that have no place any more.
+    pub dismissed: Vec<Arc<Cell>>,
+}
+
+impl Outcome {
+    /// An error if a bucket stays where it was not to stay.
+    pub fn check(self) -> Result<(), ScaleError> {
+        self.stays.map_or(Ok(()), Err)
+    }
 }
 
 impl Stage {
     /// Puts messages of a bucket into the mailbox of its worker, whether there is room or not.
     pub fn push_to_bucket(&self, bucket: u32, envelopes: impl Iterator<Item = Envelope>) {
-        let table = self.table.read();
-        if self.holds.has(bucket) {
-            self.holds.extend(bucket, envelopes);
-            return;
-        }
-        let cell = self.cells.read().get(table.owner(bucket) as usize).cloned();
+        let moves = self.moves.read();
+        let worker = match moves.place(bucket) {
+            Place::Worker(worker) => worker,
+            Place::Held(held) => return held.extend(envelopes),
+        };
+        let cell = self.cells.read().get(worker as usize).cloned();
         match cell {
             Some(cell) => cell.push_all(envelopes),
             // The stage has ended; the bus delivers again.
             None => release(envelopes),
         }
+    }
+
+    /// Lets something happen to buckets, and does what follows from it before anybody looks for a place again.
+    pub(super) fn bucket_event(&self, event: Event<Envelope>) -> Outcome {
+        self.step_moves(&mut self.moves.write(), event)
+    }
+
+    fn step_moves(&self, moves: &mut Moves<Envelope>, event: Event<Envelope>) -> Outcome {
+        let mut outcome = Outcome::default();
+        for action in moves.step(event, Instant::now().into_std()) {
+            self.do_for_buckets(action, &mut outcome);
+        }
+        outcome
+    }
+
+    /// The owners are locked for writing meanwhile.
+    fn do_for_buckets(&self, action: Action<Envelope>, outcome: &mut Outcome) {
+        let cell = |worker: u32| self.cells.read().get(worker as usize).cloned();
+        match action {
+            Action::Ask { worker, id, until } => {
+                let (done, given) = oneshot::channel();
+                if let Some(cell) = cell(worker) {
+                    cell.control(Control::Give { id, done });
+                }
+                let until = until.into();
+                outcome.asked = Some(Asked { id, given, until });
+            }
+            Action::Push { worker, messages } => match cell(worker) {
+                Some(cell) => cell.push_all(messages.into_iter()),
+                None => outcome.let_go.extend(messages),
+            },
+            Action::PutBack { messages } => outcome.back = messages,
+            Action::LetGo { messages } => outcome.let_go.extend(messages),
+            Action::Dismiss { workers } => {
+                outcome.dismissed = self.cells.write().split_off(workers as usize);
+            }
+            Action::Moved { paused } => {
+                self.pauses.add(paused);
+                self.room.notify(usize::MAX);
+            }
+            Action::Stays {
+                bucket,
+                worker,
+                why,
+                paused,
+            } => {
+                if !paused.is_zero() {
+                    self.pauses.add(paused);
+                }
+                self.room.notify(usize::MAX);
+                outcome.stays = Some(ScaleError::Move {
+                    bucket,
+                    worker: self.address.worker(worker),
+                    reason: why.to_string(),
+                });
+            }
+        }
+    }
+
+    /// A worker gives what waits of a bucket. What comes back belongs to the front of its mailbox, as before.
+    pub fn bucket_given(self: &Arc<Self>, id: MoveId, given: Vec<Envelope>) -> Vec<Envelope> {
+        let outcome = self.bucket_event(Event::Gave { id, given });
+        let left = local_messages(outcome.let_go.into_iter());
+        if !left.is_empty() {
+            // The stage has ended, and whoever ended it has not seen these.
+            let stage = self.clone();
+            self.runtime
+                .tokio
+                .spawn(async move { stage.bury(left).await });
+        }
+        outcome.back
     }
 
     /// Gives a bucket to another worker.
@@ -60,12 +145,15 @@ impl Stage {
                 self.address
             ));
         }
+        if self.is_stopping() {
+            return refuse(format!("{} is stopping", self.address));
+        }
         if bucket >= BUCKETS || to >= self.workers_count() {
             return refuse(format!(
                 "{} has buckets 0 to {} and workers 0 to {}; it has no bucket {bucket} for worker {to}",
                 self.address,
                 BUCKETS - 1,
-                self.workers_count() - 1
+                self.workers_count().saturating_sub(1)
             ));
         }
         self.move_buckets(&[(bucket, to)]).await
@@ -74,13 +162,13 @@ impl Stage {
     /// Gives buckets to other workers, few at a time. After a failure those that did not move stay where they are.
     pub(super) async fn move_buckets(&self, moves: &[(u32, u32)]) -> Result<(), ScaleError> {
         for round in moves.chunks(ROUND) {
-            let leaving: Vec<Leaving> = round
+            let begun: Vec<Outcome> = round
                 .iter()
-                .filter_map(|(bucket, to)| self.begin_move(*bucket, *to))
+                .map(|(bucket, to)| self.begin_move(*bucket, *to))
                 .collect();
             let mut outcome = Ok(());
-            for leaving in leaving {
-                let moved = self.finish_move(leaving).await;
+            for begun in begun {
+                let moved = self.finish_move(begun).await;
                 outcome = outcome.and(moved);
             }
             outcome?;
@@ -88,69 +176,29 @@ impl Stage {
         Ok(())
     }
 
-    /// From now on what comes for the bucket is held. None if the worker has it already.
-    fn begin_move(&self, bucket: u32, to: u32) -> Option<Leaving> {
-        let table = self.table.write();
-        let owner = table.owner(bucket);
-        if owner == to {
-            return None;
-        }
-        let from = self.cells.read().get(owner as usize).cloned()?;
-        self.holds.open(bucket);
-        let given = from.ask(|done| Control::Give { bucket, done });
-        Some(Leaving {
+    fn begin_move(&self, bucket: u32, to: u32) -> Outcome {
+        let mut moves = self.moves.write();
+        let owner = moves.table().owner(bucket) as usize;
+        let waiting = self.cells.read().get(owner).map_or(0, |c| c.waiting());
+        let wanted = Event::Wanted {
             bucket,
             to,
-            from,
-            given,
-            began: Instant::now(),
-        })
+            waiting,
+        };
+        self.step_moves(&mut moves, wanted)
     }
 
-    async fn finish_move(&self, mut leaving: Leaving) -> Result<(), ScaleError> {
-        let answered = tokio::time::timeout(GIVE_MAX, &mut leaving.given).await;
-        let given = match answered {
-            Ok(Ok(given)) => given,
-            Ok(Err(_)) => Err(Failure::new("the worker is gone")),
-            Err(_) => {
-                // What comes after this goes back to the mailbox it came from.
-                leaving.given.close();
-                let late = leaving.given.try_recv();
-                late.unwrap_or_else(|_| {
-                    let reason = format!("it was still busy after {GIVE_MAX:?}");
-                    Err(Failure::new(reason))
-                })
-            }
+    async fn finish_move(&self, mut begun: Outcome) -> Result<(), ScaleError> {
+        let Some(Asked { id, given, until }) = begun.asked.take() else {
+            return begun.check();
         };
-        let bucket = leaving.bucket;
-        let mut table = self.table.write();
-        let held = self.holds.close(bucket);
-        let moved = match given {
-            Ok(given) => {
-                let cell = self.cells.read().get(leaving.to as usize).cloned();
-                let has_place = cell.is_some();
-                if has_place {
-                    table.owners[bucket as usize] = leaving.to;
-                    table.version += 1;
-                }
-                // Without a place the stage is about to end, and whoever ends it sees to what waits.
-                let cell = cell.unwrap_or_else(|| leaving.from.clone());
-                cell.push_all(given.into_iter().chain(held));
-                Ok(())
-            }
-            Err(failure) => {
-                leaving.from.push_all(held.into_iter());
-                Err(ScaleError::Move {
-                    bucket,
-                    worker: leaving.from.address(),
-                    reason: failure.reason,
-                })
-            }
+        let event = match tokio::time::timeout_at(until, given).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(_)) => Event::Gone { id },
+            Err(_) => Event::Waited { id },
         };
-        drop(table);
-        self.pauses.add(leaving.began.elapsed());
-        self.room.notify(usize::MAX);
-        moved
+        // If it was given just now nothing comes of this.
+        self.bucket_event(event).check()
     }
 }
 
@@ -158,6 +206,6 @@ impl Stage {
 impl Stage {
     /// The control of the tests: changes the owner without asking the old one for anything.
     pub fn move_bucket_wrongly(&self, bucket: u32, to: u32) {
-        self.table.write().owners[bucket as usize] = to;
+        self.moves.write().move_wrongly(bucket, to);
     }
 }

@@ -8,6 +8,7 @@ use crate::cell::{Cell, Place};
 use crate::control::Control;
 use crate::error::ScaleError;
 use crate::key::BUCKETS;
+use crate::moves::Event;
 use crate::scope::Scope;
 use crate::spec::WORKERS_MAX;
 
@@ -75,26 +76,19 @@ impl Stage {
         if before < after {
             self.grow(version, before, after).await;
         }
-        let moved = match self.is_keyed() && before != after {
-            true => self.move_for(after).await,
-            false => Ok(()),
-        };
-        if before > after && moved.is_ok() {
-            let removed = self.cells.write().split_off(after as usize);
-            self.end_removed(removed).await;
+        let mut resized = Ok(());
+        if self.is_keyed() && before != after {
+            let moves = self.moves.read().moves_for(after);
+            resized = self.move_buckets(&moves).await;
+        }
+        if before > after && resized.is_ok() {
+            let mut removed = self.bucket_event(Event::Removed { workers: after });
+            self.end_removed(std::mem::take(&mut removed.dismissed))
+                .await;
+            resized = removed.check();
         }
         self.room.notify(usize::MAX);
-        moved
-    }
-
-    async fn move_for(&self, workers: u32) -> Result<(), ScaleError> {
-        let now = self.table.read().clone();
-        let next = now.resized(workers);
-        let moves: Vec<(u32, u32)> = (0..BUCKETS)
-            .filter(|bucket| now.owner(*bucket) != next.owner(*bucket))
-            .map(|bucket| (bucket, next.owner(bucket)))
-            .collect();
-        self.move_buckets(&moves).await
+        resized
     }
 
     async fn grow(self: &Arc<Self>, version: &Arc<Version>, before: u32, after: u32) {
@@ -102,6 +96,8 @@ impl Stage {
             .map(|number| Cell::new(self.clone(), Place::Worker(number), version.clone()))
             .collect();
         self.cells.write().extend(added.iter().cloned());
+        // They can be given buckets from now on.
+        self.bucket_event(Event::Added { workers: after });
         for cell in &added {
             if self.is_shared() && !self.is_keyed() {
                 // It does nothing before its part is taken.

@@ -98,7 +98,7 @@ impl Stage {
     /// The places among all parts that belong to a worker.
     pub fn parts_of(&self, worker: u32) -> Vec<u32> {
         let belongs = |part: &Part| match part {
-            Part::Bucket(bucket) => self.table.read().owner(*bucket) == worker,
+            Part::Bucket(bucket) => self.moves.read().table().owner(*bucket) == worker,
             Part::Worker(number) => *number == worker,
             Part::Entrance | Part::Owner => false,
         };
