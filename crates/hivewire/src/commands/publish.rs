@@ -56,12 +56,12 @@ pub(super) struct Publish {
 /// What kind of place is meant, and its name. Flows write places with their kind before them.
 pub(super) fn place(name: &str, is_topic: bool) -> (&'static str, &str) {
     let kinds = [("queue", "queue:"), ("topic", "topic:")].into_iter();
-    let said = kinds.filter_map(|(kind, prefix)| Some((kind, name.strip_prefix(prefix)?)));
+    let mut said = kinds.filter_map(|(kind, prefix)| Some((kind, name.strip_prefix(prefix)?)));
     let otherwise = match is_topic {
         true => ("topic", name),
         false => ("queue", name),
     };
-    said.next_back().unwrap_or(otherwise)
+    said.next().unwrap_or(otherwise)
 }
 
 pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use async_trait::async_trait;
 use kernel::Message;
 use kernel::worker::{Code, Failure, Incoming, Start, Turn, Worker, native};
-use runtime::{Delivery, Settings, StageSpec, StageView};
+use runtime::{Delivery, Settings, StageKind, StageSpec, StageState, StageView, StopTarget};
 
-use super::rig::{Rig, spec, stage, text, until};
+use super::rig::{Rig, does, spec, stage, text, until};
 
 /// Sends each number on twice, one smaller, until there is nothing left of it.
 struct Splitting {
@@ -113,9 +113,10 @@ async fn a_cycle_with_room_does_not_stand() {
     .await;
 }
 
-/// Waits until it may go on.
+/// Waits until it may go on, and counts.
 struct Held {
     may_go: Arc<AtomicBool>,
+    seen: Arc<AtomicU64>,
 }
 
 #[async_trait]
@@ -124,8 +125,17 @@ impl Worker for Held {
         while !self.may_go.load(Ordering::SeqCst) {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
+        self.seen.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
+}
+
+fn held_code(may_go: &Arc<AtomicBool>, seen: &Arc<AtomicU64>) -> Arc<dyn Code> {
+    let (may_go, seen) = (may_go.clone(), seen.clone());
+    native("held", "1.0.0", move |_: &Start| Held {
+        may_go: may_go.clone(),
+        seen: seen.clone(),
+    })
 }
 
 /// How many messages from outside wait for a worker that does not go on.
@@ -142,9 +152,7 @@ async fn waiting_from_outside(leads_to: Option<&str>) -> u64 {
     held.intake.mailbox_messages_max = 50;
     held.intake.spill_messages_max = 20;
     held.instance_limits.call_ms_max = 60_000;
-    let go = may_go.clone();
-    let make = move |_: &Start| Held { may_go: go.clone() };
-    rig.deploy(held, native("held", "1.0.0", make)).await;
+    rig.deploy(held, held_code(&may_go, &Arc::default())).await;
     for _ in 0..60 {
         let to: kernel::Address = "f/held".parse().unwrap();
         // What finds no room is refused to its sender.
@@ -160,4 +168,69 @@ async fn a_tenth_of_the_room_of_a_cycle_is_kept_for_its_own_messages() {
     assert_eq!(waiting_from_outside(Some("f/held")).await, 18);
     // The control: without a cycle the whole mailbox is for whoever comes.
     assert_eq!(waiting_from_outside(None).await, 50);
+}
+
+const MESSAGES: u64 = 60;
+
+/// A stage is full, and somebody waits to hand it more. Then it ends, or another kind of stage takes its place. How many messages
+/// were handled in the end, and how many are dead letters.
+async fn after_full(is_followed: bool) -> (u64, u64) {
+    let rig = Rig::new();
+    let (may_go, seen) = (Arc::new(AtomicBool::new(false)), Arc::default());
+    let full = || {
+        let mut full = spec("f/full").delivery(Delivery::Memory);
+        full.intake.mailbox_messages_max = 8;
+        full.instance_limits.call_ms_max = 60_000;
+        full
+    };
+    rig.deploy(full(), held_code(&may_go, &seen)).await;
+    let sender = spec("f/sender")
+        .delivery(Delivery::Memory)
+        .output("out", stage("f/full"));
+    let many = does("1", |_, turn| {
+        (0..MESSAGES).try_for_each(|_| turn.emit("out", Message::new("x")))
+    });
+    rig.deploy(sender, many).await;
+    rig.send("f/sender", "go").await;
+    let view = || rig.runtime.stage(&stage("f/full"));
+    until("it is full", async || {
+        view().is_some_and(|view| view.waiting == 8)
+    })
+    .await;
+    let (runtime, code) = (rig.runtime.clone(), held_code(&may_go, &seen));
+    let keyed = full().kind(StageKind::Keyed("body".parse().unwrap()));
+    let changing = tokio::spawn(async move {
+        match is_followed {
+            true => drop(runtime.deploy(keyed, code).await.unwrap()),
+            false => drop(
+                runtime
+                    .stop(&StopTarget::Stage(stage("f/full")))
+                    .await
+                    .unwrap(),
+            ),
+        }
+    });
+    until("it ends", async || {
+        view().is_none_or(|view| view.state == StageState::Stopping)
+    })
+    .await;
+    may_go.store(true, Ordering::SeqCst);
+    changing.await.unwrap();
+    let dead = || {
+        let queue = rig.broker.find_queue("hivewire.dead");
+        queue.map_or(0, |queue| queue.stats().totals.published)
+    };
+    until("all are somewhere", async || {
+        seen.load(Ordering::SeqCst) + dead() == MESSAGES
+    })
+    .await;
+    (seen.load(Ordering::SeqCst), dead())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_stage_waits_for_the_one_that_takes_its_place() {
+    assert_eq!(after_full(true).await, (MESSAGES, 0));
+    // The control: where nobody takes its place they are dead letters.
+    let (seen, dead) = after_full(false).await;
+    assert!(dead > 0 && seen < MESSAGES, "{seen} {dead}");
 }
