@@ -186,7 +186,8 @@ impl Rig {
 
     fn commit(&mut self, effects: Effects) {
         let names: Vec<String> = effects.output_names().map(str::to_owned).collect();
-        for sent in effects.spread().sends {
+        let effects = effects.spread();
+        for sent in effects.sends {
             let to = match &sent.to {
                 Target::Output(output) => names[*output as usize].clone(),
                 Target::Address(address) => address.to_string(),
