@@ -298,11 +298,16 @@ fn rows_are_written_and_those_with_a_key_once() {
     });
 }
 
-/// Keeps what was recorded under which labels.
+/// A stage, and what it declared.
+type Declared = (String, MetricSpec);
+
+/// The values of labels, and what was recorded under them.
+type Recorded = (Vec<String>, f64);
+
 #[derive(Clone, Default)]
 struct FakeMetrics {
-    declared: Arc<Mutex<Vec<(String, MetricSpec)>>>,
-    recorded: Arc<Mutex<Vec<(Vec<String>, f64)>>>,
+    declared: Arc<Mutex<Vec<Declared>>>,
+    recorded: Arc<Mutex<Vec<Recorded>>>,
     shown: Arc<AtomicBool>,
 }
 
@@ -345,7 +350,7 @@ fn a_metric_is_declared_once_and_again_when_it_is_no_longer_shown() {
             rig.handle(&[event]).await.unwrap();
         }
         let declared = ("test/stage".to_owned(), expected);
-        assert_eq!(*metrics.declared.lock(), [declared.clone()]);
+        assert_eq!(*metrics.declared.lock(), vec![declared.clone()]);
         metrics.shown.store(false, Ordering::Relaxed);
         let event = outside(&json!({ "s": "a", "v": 4 }));
         rig.handle(&[event]).await.unwrap();

@@ -200,14 +200,11 @@ async fn after_full(is_followed: bool) -> (u64, u64) {
     let (runtime, code) = (rig.runtime.clone(), held_code(&may_go, &seen));
     let keyed = full().kind(StageKind::Keyed("body".parse().unwrap()));
     let changing = tokio::spawn(async move {
-        match is_followed {
-            true => drop(runtime.deploy(keyed, code).await.unwrap()),
-            false => drop(
-                runtime
-                    .stop(&StopTarget::Stage(stage("f/full")))
-                    .await
-                    .unwrap(),
-            ),
+        if is_followed {
+            runtime.deploy(keyed, code).await.unwrap();
+        } else {
+            let target = StopTarget::Stage(stage("f/full"));
+            runtime.stop(&target).await.unwrap();
         }
     });
     until("it ends", async || {
