@@ -1,7 +1,7 @@
 //! Queries as stages of ours: a provider, stages for the query, one that checks.
 //!
 //! What is divided by key goes through a keyed stage of two workers. What these keep is in their memory, bucket by bucket,
-//! as other engines keep it in the memory of their operators ([`State`](super::state::State)).
+//! as other engines keep it in the memory of their operators (`streams/state.rs`).
 
 mod bucketed;
 mod end;
