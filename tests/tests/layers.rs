@@ -57,7 +57,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     // They drive the binary from outside and share no code with it.
     ("hivewire-tests", &["hivewire-build"]),
-    // It measures the runtime in its own process, as those who embed it see it.
+    // It measures the runtime and flows in its own process, as those who embed them see them.
     (
         "hivewire-bench",
         &[
@@ -65,6 +65,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "hivewire-build",
             "hivewire-bus",
             "hivewire-control",
+            "hivewire-flows",
             "hivewire-journal",
             "hivewire-kernel",
             "hivewire-runtime",
