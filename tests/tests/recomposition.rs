@@ -192,12 +192,16 @@ fn twenty_changes_lose_and_double_nothing() {
 
 #[test]
 fn control_a_stage_that_drops_is_found() {
-    let mut drops = document(0);
-    drops["stages"]["a"] = json!({
-        "plugin": "filter",
-        "parameters": { "where": "event.n % 97 != 0" },
-        "to": "exit",
+    // Several times, so that enough events meet one of them, however quick a change is.
+    let drops = (0..6).map(|number| {
+        let mut drops = document(0);
+        drops["stages"]["a"] = json!({
+            "plugin": "filter",
+            "parameters": { "where": format!("event.n % {} == 0", 2 + number % 2) },
+            "to": "exit",
+        });
+        drops
     });
-    let (sent, received) = run(std::iter::once(drops));
+    let (sent, received) = run(drops);
     assert!(judge(sent, &received).is_err());
 }
