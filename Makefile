@@ -11,7 +11,7 @@ help: ## shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 run: build ## builds Hivewire and starts it on the embedded default
-	target/release/hivewire up
+	$(HIVEWIRE_BIN) up
 
 build: cargo ## builds the binary: target/release/hivewire
 	$(CARGO) build --release --locked --workspace --bin hivewire
