@@ -51,7 +51,7 @@ every commit) and relay share the machine's cores; the bare relay has no store.
 
 const FLOWS: &str = "\
 Events go through stages in memory on one node; the process that measures holds everything. Every event
-is a message of its own. Where the other column says what we require there is no peer; the ratio is how
+is a message of its own; providers give them in series of 256, which workers that can handle as such. Where the other column says what we require there is no peer; the ratio is how
 often our figure holds it.
 
 The queries of Nexmark run over the events of an auction house: of fifty in a row one is a person, three are
@@ -59,14 +59,15 @@ auctions and the others bids. A generator of our own makes each event from its n
 the same ones. The figure is events per second until the last result. The results of a query make one checksum
 that does not depend on their order, and one that differs from that of a plain loop is an error, not a figure.
 
-Ours is a provider, a stage of one worker for the query, and one that sums results up, linked in and in memory. Where
+Ours is a provider, a stage of one worker for the query, and one that sums results up, linked in and in memory. In the first three
+queries, to which order does not matter, the provider has two workers, each of which makes half of the events. Where
 a query has to divide events by key there are more stages, one of them keyed, with two workers that keep what belongs to
 their buckets in their own memory; how far time is, and that the end has come, is a message to each bucket. timely runs two
 workers, each of which makes half of the events and sums up its own results. In the first three queries no event leaves its
 thread; in the others they are exchanged by key, and its operators keep the same in the same kind of maps as our workers. Both
 make the events while the clock runs. Bytewax runs in a process of its own, one worker, without recovery, with the operators
 that it has for windows and joins; its events are in memory before its clock begins and its results are summed up after it
-ends, which favours it. Ten thousand events make a second of event time. Word count runs over lines of words, by the same rules.
+ends, which favours it; in the rows of built-in plug-ins (`flow-plugins-…`) ours is measured in the same way. Ten thousand events make a second of event time. Word count runs over lines of words, by the same rules.
 
 In the rows on how late events are the load is open: an event has a time at which it is due, however late those before are, and
 counts as late from then on. What is lost, doubled or out of order within its key is an error, not a figure.

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use kernel::worker::{Code, Failure, Incoming, Provided, Turn, Value, Worker, native};
-use kernel::{Message, StageAddress};
+use kernel::StageAddress;
+use kernel::worker::{
+    Bodies, Code, Failure, Incoming, Provided, Stretch, Turn, Value, Worker, native,
+};
 use runtime::{Delivery, StageSpec};
 use tokio::sync::mpsc;
 
@@ -21,7 +23,7 @@ const THIRD: &str = "third";
 const DONE: &str = "done";
 
 /// An event that holds a number and nothing else.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Number(u32);
 
 impl Value for Number {
@@ -49,11 +51,13 @@ impl Worker for Source {
 
     async fn provide(&mut self, turn: &mut Turn) -> Result<Provided, Failure> {
         let end = self.events.min(self.next + TURN_EVENTS);
-        for number in self.next..end {
-            let event = Number(number);
-            match self.as_values {
-                true => turn.emit_value("out", Arc::new(event))?,
-                false => turn.emit("out", Message::new(event.encode()))?,
+        let numbers = (self.next..end).map(Number);
+        match self.as_values {
+            true => turn.emit_series("out", numbers.collect::<Vec<_>>())?,
+            false => {
+                let mut bodies = Bodies::default();
+                numbers.for_each(|number| bodies.push(&number.0.to_le_bytes()));
+                turn.emit_series("out", bodies)?;
             }
         }
         self.next = end;
@@ -64,16 +68,26 @@ impl Worker for Source {
     }
 }
 
-/// Passes every event on.
+/// Looks at every event and passes it on.
 struct Pass;
 
 #[async_trait]
 impl Worker for Pass {
     async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
-        match &message.value {
-            Some(value) => turn.emit_value("out", value.clone()),
-            None => turn.emit("out", message.message.clone()),
+        let number = message.value::<Number>();
+        let number = number.ok_or_else(|| Failure::new("this is no number"))?;
+        turn.emit_value("out", Arc::new(number.clone()))
+    }
+
+    fn takes_series(&self, messages: &Stretch) -> bool {
+        messages.is::<Vec<Number>>()
+    }
+
+    async fn handle_series(&mut self, series: &[Stretch], turn: &mut Turn) -> Result<(), Failure> {
+        for numbers in series.iter().filter_map(Stretch::values::<Number>) {
+            turn.emit_series("out", numbers.to_vec())?;
         }
+        Ok(())
     }
 }
 
@@ -91,16 +105,30 @@ struct Check {
 #[async_trait]
 impl Worker for Check {
     async fn receive(&mut self, message: &Incoming, _turn: &mut Turn) -> Result<(), Failure> {
-        let right = message
-            .value::<Number>()
-            .is_some_and(|number| number.0 == self.received);
+        self.check(message.value::<Number>());
+        Ok(())
+    }
+
+    fn takes_series(&self, messages: &Stretch) -> bool {
+        messages.is::<Vec<Number>>()
+    }
+
+    async fn handle_series(&mut self, series: &[Stretch], _turn: &mut Turn) -> Result<(), Failure> {
+        let numbers = series.iter().filter_map(Stretch::values).flatten();
+        numbers.for_each(|number| self.check(Some(number)));
+        Ok(())
+    }
+}
+
+impl Check {
+    fn check(&mut self, number: Option<&Number>) {
+        let right = number.is_some_and(|number| number.0 == self.received);
         self.wrong += u32::from(!right);
         self.received += 1;
         if self.received == self.events {
             // Whoever no longer waits has reported an error already.
             let _ = self.done.send((Instant::now(), self.wrong));
         }
-        Ok(())
     }
 }
 
@@ -172,7 +200,7 @@ fn run(
 }
 
 fn source(events: u32, as_values: bool) -> Arc<dyn Code> {
-    provider(move || Source {
+    provider(move |_| Source {
         next: 0,
         events,
         as_values,

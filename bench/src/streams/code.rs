@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kernel::descriptor::PluginKind;
 use kernel::worker::{Code, CodeInfo, Failure, Start, Worker};
 
-/// Code whose workers look at values, of which a function makes the instances.
+/// Code whose workers look at values, of which a function makes the instances from their numbers.
 struct ValueCode<F> {
     info: CodeInfo,
     make: F,
@@ -13,7 +13,7 @@ struct ValueCode<F> {
 
 impl<F, W> Code for ValueCode<F>
 where
-    F: Fn() -> W + Send + Sync + 'static,
+    F: Fn(u32) -> W + Send + Sync + 'static,
     W: Worker + 'static,
 {
     fn info(&self) -> &CodeInfo {
@@ -24,15 +24,15 @@ where
         true
     }
 
-    fn instantiate(&self, _start: &Start) -> Result<Box<dyn Worker>, Failure> {
-        Ok(Box::new((self.make)()))
+    fn instantiate(&self, start: &Start) -> Result<Box<dyn Worker>, Failure> {
+        Ok(Box::new((self.make)(start.address.worker())))
     }
 }
 
-/// The code of a worker without input.
+/// The code of a worker without input, made from its number in the stage.
 pub(super) fn provider<F, W>(make: F) -> Arc<dyn Code>
 where
-    F: Fn() -> W + Send + Sync + 'static,
+    F: Fn(u32) -> W + Send + Sync + 'static,
     W: Worker + 'static,
 {
     code(PluginKind::Provider, make)
@@ -44,12 +44,12 @@ where
     F: Fn() -> W + Send + Sync + 'static,
     W: Worker + 'static,
 {
-    code(PluginKind::Processor, make)
+    code(PluginKind::Processor, move |_| make())
 }
 
 fn code<F, W>(kind: PluginKind, make: F) -> Arc<dyn Code>
 where
-    F: Fn() -> W + Send + Sync + 'static,
+    F: Fn(u32) -> W + Send + Sync + 'static,
     W: Worker + 'static,
 {
     let name = std::any::type_name::<W>();

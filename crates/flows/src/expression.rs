@@ -154,6 +154,11 @@ impl Expression {
         })
     }
 
+    /// Whether it gives the event as it is.
+    pub(crate) fn is_event(&self) -> bool {
+        self.quick.is_path("event", &[])
+    }
+
     /// The expression as it was written.
     pub fn text(&self) -> &str {
         &self.text

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bus::{Receipt, Subscription, Tag};
-use kernel::worker::Incoming;
+use kernel::worker::{Incoming, Stretch};
 
 use crate::control::Control;
 use crate::key::BUCKETS;
@@ -144,10 +144,16 @@ impl Envelopes {
     fn keeps(&mut self, origin: &Origin) -> bool {
         let keeps = !self.origins.is_empty() || origin.source.is_some() || origin.bucket != 0;
         if keeps {
-            let messages = self.messages.len();
-            self.origins.resize_with(messages, Origin::default);
+            self.keep_origins();
         }
         keeps
+    }
+
+    /// Keeps an origin of each message from now on; so each of a series is kept by itself.
+    fn keep_origins(&mut self) {
+        self.messages.unfold();
+        let messages = self.messages.len();
+        self.origins.resize_with(messages, Origin::default);
     }
 
     pub fn pop(&mut self) -> Option<Envelope> {
@@ -207,6 +213,19 @@ impl Envelopes {
         }
     }
 
+    /// Moves all messages to a list of stretches, if they are series and belong to bucket zero; otherwise none is moved, and it
+    /// tells so.
+    pub fn take_series(&mut self, stretches: &mut Vec<Stretch>) -> bool {
+        if !self.origins.is_empty() {
+            return false;
+        }
+        let Some(series) = self.messages.series() else {
+            return false;
+        };
+        stretches.extend(series.drain());
+        true
+    }
+
     /// Moves the messages of the first bucket to a list of messages, if all are values; otherwise none is moved, and it
     /// tells so.
     pub fn take_values(&mut self, incomings: &mut VecDeque<Incoming>) -> bool {
@@ -261,17 +280,17 @@ impl Mailbox {
 
     /// Moves up to `messages_max` messages of this process that belong to no bucket to the end.
     pub fn push_plain(&mut self, more: &mut Messages, messages_max: usize) {
-        let Envelopes { messages, origins } = &mut self.messages;
-        messages.take_from(more, messages_max);
-        if !origins.is_empty() {
-            origins.resize_with(messages.len(), Origin::default);
+        let envelopes = &mut self.messages;
+        envelopes.messages.take_from(more, messages_max);
+        if !envelopes.origins.is_empty() {
+            envelopes.keep_origins();
         }
     }
 
     /// Moves up to `messages_max` messages of this process and their buckets to the end.
     pub fn push_sorted(&mut self, more: &mut Sorted, messages_max: usize) {
+        self.messages.keep_origins();
         let Envelopes { messages, origins } = &mut self.messages;
-        origins.resize_with(messages.len(), Origin::default);
         let taken = messages.take_from(&mut more.messages, messages_max);
         let origin = |bucket| Origin {
             source: None,

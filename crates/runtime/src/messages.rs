@@ -1,7 +1,8 @@
 //! Messages in order, kept in as little memory as they need.
 //!
-//! What native workers give each other are values. As long as a list has nothing else, only those are kept: a message around
-//! each, with headers and a body that are empty, would be copied from list to list and be most of the work.
+//! What native workers give each other are values, and what comes from a worker at once is often a series. As long as a list has
+//! nothing else, only those are kept: a message around each, with headers and a body that are empty, would be copied from list
+//! to list and be most of the work.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -9,16 +10,29 @@ use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
 
 use kernel::Message;
-use kernel::worker::{Failure, Incoming, Value};
+use kernel::worker::{Failure, Incoming, Item, Stretch, Value};
 
 use crate::key::KeyRule;
 
-/// Messages in order.
+/// Messages in order, all kept in the same way.
+pub(crate) enum Messages {
+    Values(VecDeque<Arc<dyn Value>>),
+    Series(SeriesList),
+    Incomings(VecDeque<Incoming>),
+}
+
+/// Stretches of series, in order.
 #[derive(Default)]
-pub(crate) struct Messages {
-    /// If there are any, there are no others.
-    values: VecDeque<Arc<dyn Value>>,
-    incomings: VecDeque<Incoming>,
+pub(crate) struct SeriesList {
+    stretches: VecDeque<Stretch>,
+    /// How many messages they have together.
+    messages: usize,
+}
+
+impl Default for Messages {
+    fn default() -> Self {
+        Self::Values(VecDeque::new())
+    }
 }
 
 /// Messages with their buckets.
@@ -89,10 +103,7 @@ impl Entry for Incoming {
 
 /// A message that holds a value and nothing else.
 fn around(value: Arc<dyn Value>) -> Incoming {
-    Incoming {
-        value: Some(value),
-        ..Incoming::new(Message::default())
-    }
+    Item::Value(value).into()
 }
 
 /// Longer lists are not kept.
@@ -101,6 +112,46 @@ const KEPT_MAX: usize = 4_096;
 thread_local! {
     /// Memory of a list that is no longer needed, for the next one on this thread.
     static SPARE: Cell<Option<Messages>> = const { Cell::new(None) };
+}
+
+impl SeriesList {
+    fn push(&mut self, stretch: Stretch) {
+        self.messages += stretch.len();
+        self.stretches.push_back(stretch);
+    }
+
+    fn pop(&mut self) -> Option<Item> {
+        let first = self.stretches.front_mut()?;
+        let item = first.pop();
+        if first.is_empty() {
+            self.stretches.pop_front();
+        }
+        self.messages -= 1;
+        item
+    }
+
+    /// Moves up to so many messages to the end of another list.
+    fn move_to(&mut self, other: &mut Self, messages_max: usize) {
+        let mut left = messages_max;
+        while let Some(first) = self.stretches.front_mut()
+            && left > 0
+        {
+            let taken = match first.len() <= left {
+                true => self.stretches.pop_front(),
+                false => Some(first.take_front(left)),
+            };
+            let count = taken.as_ref().map_or(0, Stretch::len);
+            left -= count;
+            self.messages -= count;
+            taken.into_iter().for_each(|stretch| other.push(stretch));
+        }
+    }
+
+    /// All of them, in order.
+    pub fn drain(&mut self) -> impl Iterator<Item = Stretch> {
+        self.messages = 0;
+        self.stretches.drain(..)
+    }
 }
 
 impl Messages {
@@ -117,48 +168,110 @@ impl Messages {
     }
 
     pub fn len(&self) -> usize {
-        self.values.len() + self.incomings.len()
+        match self {
+            Self::Values(values) => values.len(),
+            Self::Series(series) => series.messages,
+            Self::Incomings(incomings) => incomings.len(),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty() && self.incomings.is_empty()
+        self.len() == 0
     }
 
     pub fn capacity(&self) -> usize {
-        self.values.capacity().max(self.incomings.capacity())
+        match self {
+            Self::Values(values) => values.capacity(),
+            Self::Series(series) => series.stretches.capacity(),
+            Self::Incomings(incomings) => incomings.capacity(),
+        }
     }
 
     /// The values, if it holds nothing else.
     pub fn values(&mut self) -> Option<&mut VecDeque<Arc<dyn Value>>> {
-        self.incomings.is_empty().then_some(&mut self.values)
+        match self {
+            Self::Values(values) => Some(values),
+            Self::Series(_) | Self::Incomings(_) => None,
+        }
+    }
+
+    /// The series, if it holds nothing else.
+    pub fn series(&mut self) -> Option<&mut SeriesList> {
+        match self {
+            Self::Series(series) => Some(series),
+            Self::Values(_) | Self::Incomings(_) => None,
+        }
     }
 
     /// The messages, if they are kept as such.
     pub fn incomings(&mut self) -> Option<&mut VecDeque<Incoming>> {
-        self.values.is_empty().then_some(&mut self.incomings)
+        match self {
+            Self::Incomings(incomings) => Some(incomings),
+            Self::Values(_) | Self::Series(_) => None,
+        }
+    }
+
+    /// Keeps each message of a series by itself from now on.
+    pub fn unfold(&mut self) {
+        if let Self::Series(series) = self {
+            let mut series = std::mem::take(series);
+            *self = Self::default();
+            series
+                .drain()
+                .for_each(|stretch| stretch.items().for_each(|item| self.push_item(item)));
+        }
     }
 
     /// The messages, kept as such from now on.
     pub fn spread(&mut self) -> &mut VecDeque<Incoming> {
-        self.incomings.extend(self.values.drain(..).map(around));
-        &mut self.incomings
+        let incomings = match self {
+            Self::Incomings(incomings) => std::mem::take(incomings),
+            Self::Values(values) => values.drain(..).map(around).collect(),
+            Self::Series(series) => {
+                let items = |stretch: Stretch| stretch.items().map(Incoming::from).collect();
+                series.drain().flat_map::<Vec<_>, _>(items).collect()
+            }
+        };
+        *self = Self::Incomings(incomings);
+        self.incomings().expect("they have just become such")
     }
 
     pub fn push(&mut self, incoming: Incoming) {
-        self.spread().push_back(incoming);
-    }
-
-    pub fn push_value(&mut self, value: Arc<dyn Value>) {
-        match self.incomings.is_empty() {
-            true => self.values.push_back(value),
-            false => self.incomings.push_back(around(value)),
+        match self {
+            Self::Incomings(incomings) => incomings.push_back(incoming),
+            _ => self.spread().push_back(incoming),
         }
     }
 
-    pub fn extend_values(&mut self, values: impl Iterator<Item = Arc<dyn Value>>) {
-        match self.incomings.is_empty() {
-            true => self.values.extend(values),
-            false => self.incomings.extend(values.map(around)),
+    fn push_item(&mut self, item: Item) {
+        match item {
+            Item::Value(value) => self.push_value(value),
+            body => self.push(body.into()),
+        }
+    }
+
+    pub fn push_value(&mut self, value: Arc<dyn Value>) {
+        self.extend_values(std::iter::once(value));
+    }
+
+    pub fn extend_values(&mut self, new: impl Iterator<Item = Arc<dyn Value>>) {
+        self.unfold();
+        if self.is_empty() && self.values().is_none() {
+            *self = Self::default();
+        }
+        match self {
+            Self::Values(values) => values.extend(new),
+            _ => self.spread().extend(new.map(around)),
+        }
+    }
+
+    pub fn push_stretch(&mut self, stretch: Stretch) {
+        if self.is_empty() && self.series().is_none() {
+            *self = Self::Series(SeriesList::default());
+        }
+        match self {
+            Self::Series(series) => series.push(stretch),
+            _ => stretch.items().for_each(|item| self.push_item(item)),
         }
     }
 
@@ -167,9 +280,10 @@ impl Messages {
     }
 
     pub fn pop(&mut self) -> Option<Incoming> {
-        match self.values.pop_front() {
-            Some(value) => Some(around(value)),
-            None => self.incomings.pop_front(),
+        match self {
+            Self::Values(values) => values.pop_front().map(around),
+            Self::Series(series) => series.pop().map(Incoming::from),
+            Self::Incomings(incomings) => incomings.pop_front(),
         }
     }
 
@@ -180,33 +294,42 @@ impl Messages {
             std::mem::swap(self, other);
             return taken;
         }
-        if !other.values.is_empty() && self.incomings.is_empty() {
-            self.values.extend(other.values.drain(..taken));
-            return taken;
+        match other {
+            Self::Values(values) => self.extend_values(values.drain(..taken)),
+            Self::Series(series) => {
+                if self.is_empty() && self.series().is_none() {
+                    *self = Self::Series(SeriesList::default());
+                }
+                match self {
+                    Self::Series(own) => series.move_to(own, taken),
+                    _ => std::iter::from_fn(|| series.pop())
+                        .take(taken)
+                        .for_each(|item| self.push_item(item)),
+                }
+            }
+            Self::Incomings(incomings) => self.spread().extend(incomings.drain(..taken)),
         }
-        if !other.values.is_empty() {
-            let values = other.values.drain(..taken);
-            self.incomings.extend(values.map(around));
-            return taken;
-        }
-        let incomings = other.incomings.drain(..taken);
-        self.spread().extend(incomings);
         taken
     }
 
     /// Moves so many messages from the front to the end of a list of messages.
     pub fn spread_to(&mut self, incomings: &mut VecDeque<Incoming>, messages: usize) {
-        match self.values.is_empty() {
-            true => incomings.extend(self.incomings.drain(..messages)),
-            false => incomings.extend(self.values.drain(..messages).map(around)),
+        match self {
+            Self::Values(values) => incomings.extend(values.drain(..messages).map(around)),
+            Self::Series(series) => {
+                let items = std::iter::from_fn(|| series.pop()).take(messages);
+                incomings.extend(items.map(Incoming::from));
+            }
+            Self::Incomings(own) => incomings.extend(own.drain(..messages)),
         }
     }
 
     /// Exchanges two messages.
     pub fn swap(&mut self, one: usize, other: usize) {
-        match self.values.is_empty() {
-            true => self.incomings.swap(one, other),
-            false => self.values.swap(one, other),
+        match self {
+            Self::Values(values) => values.swap(one, other),
+            Self::Series(_) => self.spread().swap(one, other),
+            Self::Incomings(incomings) => incomings.swap(one, other),
         }
     }
 }
@@ -225,11 +348,12 @@ impl Sorted {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use kernel::worker::Bodies;
     use proptest::prelude::*;
 
     use super::*;
 
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     struct Number(u32);
 
     impl Value for Number {
@@ -252,12 +376,33 @@ mod tests {
         }
     }
 
-    /// Pushes a number, as a value or as a body.
-    fn push(messages: &mut Messages, number: u32, as_value: bool) {
-        match as_value {
-            true => messages.push_value(Arc::new(Number(number))),
-            false => messages.push(Incoming::new(Message::new(number.to_string()))),
-        }
+    #[derive(Clone, Copy, Debug)]
+    enum How {
+        Value,
+        Body,
+        SeriesOfValues,
+        SeriesOfBodies,
+    }
+
+    fn how() -> impl Strategy<Value = How> {
+        use How::{Body, SeriesOfBodies, SeriesOfValues, Value};
+        proptest::sample::select(vec![Value, Body, SeriesOfValues, SeriesOfBodies])
+    }
+
+    /// Pushes a number and its successor.
+    fn push(messages: &mut Messages, number: u32, how: How) {
+        let pair = [number, number + 1];
+        let text = pair.map(|number| number.to_string());
+        match how {
+            How::Value => pair.map(|n| messages.push_value(Arc::new(Number(n)))),
+            How::Body => text.map(|text| messages.push(Incoming::new(Message::new(text)))),
+            How::SeriesOfValues => [messages.push_stretch(pair.map(Number).to_vec().into()); 2],
+            How::SeriesOfBodies => {
+                let mut bodies = Bodies::default();
+                text.iter().for_each(|text| bodies.push(text.as_bytes()));
+                [messages.push_stretch(bodies.into()); 2]
+            }
+        };
     }
 
     fn drained(messages: &mut Messages) -> Vec<u32> {
@@ -269,37 +414,56 @@ mod tests {
     #[test]
     fn values_alone_stay_values() {
         let mut messages = Messages::default();
-        push(&mut messages, 1, true);
-        push(&mut messages, 2, true);
+        push(&mut messages, 0, How::Value);
         let mut more = Messages::default();
-        push(&mut more, 3, true);
-        assert_eq!(messages.take_from(&mut more, 9), 1);
-        assert_eq!(messages.values().map(|values| values.len()), Some(3));
-        push(&mut messages, 4, false);
+        push(&mut more, 2, How::Value);
+        assert_eq!(messages.take_from(&mut more, 9), 2);
+        assert_eq!(messages.values().map(|values| values.len()), Some(4));
+        push(&mut messages, 4, How::Body);
         assert!(messages.values().is_none());
-        assert_eq!(drained(&mut messages), [1, 2, 3, 4]);
+        assert_eq!(drained(&mut messages), [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn series_alone_stay_series_even_in_parts() {
+        let mut messages = Messages::default();
+        push(&mut messages, 0, How::SeriesOfBodies);
+        let mut more = Messages::default();
+        push(&mut more, 2, How::SeriesOfValues);
+        assert_eq!(messages.take_from(&mut more, 1), 1);
+        assert_eq!(
+            messages.series().map(|series| series.drain().count()),
+            Some(2)
+        );
+        assert_eq!(drained(&mut more), [3]);
     }
 
     proptest! {
         #[test]
         fn order_stays_whatever_they_are(
-            first in proptest::collection::vec(any::<bool>(), 0..6),
-            second in proptest::collection::vec(any::<bool>(), 0..6),
+            first in proptest::collection::vec(how(), 0..4),
+            second in proptest::collection::vec(how(), 0..4),
             taken in 0_usize..8,
+            unfolds in any::<bool>(),
         ) {
             let (mut one, mut other) = (Messages::default(), Messages::default());
-            let total = (first.len() + second.len()) as u32;
-            for (number, as_value) in (0..).zip(&first) {
-                push(&mut one, number, *as_value);
+            let (of_first, of_second) = (2 * first.len(), 2 * second.len());
+            let total = (of_first + of_second) as u32;
+            for (number, how) in (0..).step_by(2).zip(&first) {
+                push(&mut one, number, *how);
             }
-            for (number, as_value) in (first.len() as u32..).zip(&second) {
-                push(&mut other, number, *as_value);
+            for (number, how) in (of_first as u32..).step_by(2).zip(&second) {
+                push(&mut other, number, *how);
+            }
+            if unfolds {
+                one.unfold();
             }
             let moved = one.take_from(&mut other, taken);
-            prop_assert_eq!(moved, taken.min(second.len()));
-            prop_assert_eq!(one.len(), first.len() + moved);
+            prop_assert_eq!(moved, taken.min(of_second));
+            prop_assert_eq!(one.len(), of_first + moved);
             let both = [drained(&mut one), drained(&mut other)].concat();
             prop_assert_eq!(both, (0..total).collect::<Vec<_>>());
+            prop_assert!(one.is_empty() && other.is_empty());
         }
     }
 }

@@ -21,6 +21,8 @@ mod providing;
 mod routed;
 #[path = "suite/scaling.rs"]
 mod scaling;
+#[path = "suite/series.rs"]
+mod series;
 #[path = "suite/shared.rs"]
 mod shared;
 #[path = "suite/slow_commits.rs"]

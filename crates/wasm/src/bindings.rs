@@ -16,6 +16,15 @@ pub(crate) mod worker {
     });
 }
 
+/// What a worker may export beside its world.
+pub(crate) mod bulk {
+    wasmtime::component::bindgen!({
+        path: "../../sdk/wit",
+        world: "hivewire:worker/bulk",
+        with: { "hivewire:worker/types": super::worker::hivewire::worker::types },
+    });
+}
+
 /// The world of a router.
 pub(crate) mod router {
     wasmtime::component::bindgen!({

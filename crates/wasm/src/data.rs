@@ -23,8 +23,8 @@ pub(crate) struct Data {
     pub(crate) turn: Turn,
     /// Whether there is a turn in progress.
     pub(crate) in_turn: bool,
-    /// What is needed to answer each message in hand.
-    pub(crate) answerable: Vec<Option<Incoming>>,
+    /// What is known of the messages in hand.
+    pub(crate) at_hand: AtHand,
     /// The address of the worker.
     pub(crate) address: WorkerAddress,
     pub(crate) budget: Budget,
@@ -41,7 +41,7 @@ impl Data {
         Self {
             turn: Turn::new(Nobody::shared(), TurnLimits::default()),
             in_turn: false,
-            answerable: Vec::new(),
+            at_hand: AtHand::default(),
             address: start.address.clone(),
             budget: Budget::new(start.limits.clone(), ticker),
             memory: MemoryLimit::new(start.limits.memory_bytes_max),
@@ -62,6 +62,43 @@ impl Data {
         if self.in_turn {
             self.output
                 .hand_out(|level, line| self.turn.log(level, line));
+        }
+    }
+}
+
+/// What is known of the messages in hand.
+#[derive(Default)]
+pub(crate) struct AtHand {
+    messages: usize,
+    /// What is needed to answer those that wait for an answer, and their places.
+    answerable: Vec<(u32, Incoming)>,
+}
+
+impl AtHand {
+    /// A list of so many messages comes into hand.
+    pub(crate) fn take(&mut self, messages: usize) {
+        self.messages = messages;
+        self.answerable.clear();
+    }
+
+    /// The message at this place, which comes after those before, waits for an answer.
+    pub(crate) fn expects(&mut self, place: usize, answerable: Incoming) {
+        self.answerable.push((place as u32, answerable));
+    }
+
+    /// What is needed to answer the message at this place, if it waits for an answer.
+    pub(crate) fn answerable(&self, place: u32) -> Option<&Incoming> {
+        let found = self.answerable.binary_search_by_key(&place, |(at, _)| *at);
+        found.ok().map(|found| &self.answerable[found].1)
+    }
+
+    /// Why there is no answer to what is at this place.
+    pub(crate) fn no_answer(&self, place: u32) -> Failure {
+        match self.messages {
+            count if place as usize >= count => Failure::new(format!(
+                "there is no message {place}: `handle` was given {count}"
+            )),
+            _ => Failure::new("the message names no address for a reply"),
         }
     }
 }

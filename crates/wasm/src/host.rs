@@ -11,7 +11,6 @@ use wasmtime::Engine;
 use wasmtime::component::{Component, InstancePre, Linker};
 
 use crate::bindings::router::RouterPre;
-use crate::bindings::worker::WorkerPre;
 use crate::check::{World, check};
 use crate::compile::Compiler;
 use crate::data::Data;
@@ -112,7 +111,7 @@ impl Host {
         }
         let shared = pool.shared.clone();
         let code = self.compile(bytes, World::Worker, pool, |pre| {
-            let code = WorkerCode::new(info, WorkerPre::new(pre).map_err(exports)?, shared);
+            let code = WorkerCode::new(info, pre, shared).map_err(exports)?;
             match code.make(&first_start(InstanceLimits::default())) {
                 Ok(_) => Ok(code),
                 Err(failure) => Err(instance(failure)),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use kernel::worker::{Failure, FailureKind, LogLevel};
+use kernel::worker::{Bodies, Failure, FailureKind, Incoming, LogLevel};
 use kernel::{Address, Headers, Message};
 use wasmtime::Result;
 use wasmtime::component::{HasSelf, Linker};
@@ -76,14 +76,9 @@ impl Data {
     }
 
     fn reply_now(&mut self, index: u32, outgoing: types::Outgoing) -> Result<(), Failure> {
-        match self.answerable.get(index as usize) {
-            Some(Some(incoming)) => self.turn.reply(incoming, message(outgoing)?),
-            Some(None) => Err(Failure::new("the message names no address for a reply")),
-            None => {
-                let count = self.answerable.len();
-                let reason = format!("there is no message {index}: `handle` was given {count}");
-                Err(Failure::new(reason))
-            }
+        match self.at_hand.answerable(index) {
+            Some(incoming) => self.turn.reply(incoming, message(outgoing)?),
+            None => Err(self.at_hand.no_answer(index)),
         }
     }
 
@@ -108,6 +103,13 @@ impl messages::Host for Data {
         self.turn.emit(&output, message).map_err(stop)
     }
 
+    fn emit_all(&mut self, output: String, bodies: types::Bodies) -> Result<()> {
+        self.turn_call()?;
+        let emitted = Bodies::new(bodies.bytes, bodies.ends)
+            .and_then(|bodies| self.turn.emit_series(&output, bodies));
+        emitted.map_err(stop)
+    }
+
     fn send(&mut self, address: String, outgoing: types::Outgoing) -> Result<Result<(), String>> {
         self.turn_call()?;
         told(self.send_now(&address, outgoing))
@@ -120,8 +122,8 @@ impl messages::Host for Data {
 
     fn reply_address(&mut self, index: u32) -> Result<Option<String>> {
         self.turn_call()?;
-        let incoming = self.answerable.get(index as usize);
-        Ok(incoming.and_then(|incoming| incoming.as_ref()?.reply_address()))
+        let incoming = self.at_hand.answerable(index);
+        Ok(incoming.and_then(Incoming::reply_address))
     }
 
     fn ask(

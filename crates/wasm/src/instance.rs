@@ -77,7 +77,7 @@ impl<W> Instance<W> {
             let data = live.store.data_mut();
             data.hand_out_lines();
             data.exchange(turn, false);
-            data.answerable.clear();
+            data.at_hand.take(0);
         }
         self.settle(result)
     }

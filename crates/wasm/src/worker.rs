@@ -2,27 +2,64 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use kernel::worker::{Code, CodeInfo, Failure, Incoming, Kind, Start, Turn, Worker};
+use kernel::worker::{
+    Bodies, Code, CodeInfo, Failure, Incoming, Kind, ReplyTo, Start, Stretch, Turn, Worker,
+};
+use wasmtime::component::InstancePre;
 
+use crate::bindings::bulk::{Bulk, BulkIndices};
 use crate::bindings::worker::hivewire::worker::types;
-use crate::bindings::worker::{Worker as World, WorkerPre};
+use crate::bindings::worker::{Worker as World, WorkerIndices};
 use crate::data::Data;
 use crate::instance::{Instance, Shared};
+
+/// The export that not every worker has.
+const HANDLE_BODIES: &str = "handle-bodies";
+/// Longer bodies are handed over one by one, where they are copied once less.
+const BODY_BYTES_MAX: usize = 1_024;
 
 /// A component that was checked, compiled and linked, ready for instances.
 pub struct WorkerCode {
     info: CodeInfo,
-    pre: WorkerPre<Data>,
+    pre: InstancePre<Data>,
+    exports: WorkerIndices,
+    bulk: Option<BulkIndices>,
     shared: Shared,
 }
 
 impl WorkerCode {
-    pub(crate) fn new(info: CodeInfo, pre: WorkerPre<Data>, shared: Shared) -> Self {
-        Self { info, pre, shared }
+    pub(crate) fn new(
+        info: CodeInfo,
+        pre: InstancePre<Data>,
+        shared: Shared,
+    ) -> wasmtime::Result<Self> {
+        let has_bulk = pre.component().get_export_index(None, HANDLE_BODIES);
+        Ok(Self {
+            info,
+            exports: WorkerIndices::new(&pre)?,
+            bulk: has_bulk.map(|_| BulkIndices::new(&pre)).transpose()?,
+            pre,
+            shared,
+        })
     }
 
     pub(crate) fn make(&self, start: &Start) -> Result<WorkerInstance, Failure> {
-        Instance::new(&self.shared, start, |store| self.pre.instantiate(store)).map(WorkerInstance)
+        let instance = Instance::new(&self.shared, start, |store| {
+            let instance = self.pre.instantiate(&mut *store)?;
+            let bulk = self.bulk.as_ref();
+            Ok(Exports {
+                world: self.exports.load(&mut *store, &instance)?,
+                bulk: bulk.map(|bulk| bulk.load(store, &instance)).transpose()?,
+            })
+        })?;
+        Ok(WorkerInstance {
+            takes_bodies: self.bulk.is_some(),
+            instance,
+            bodies: types::Bodies {
+                bytes: Vec::new(),
+                ends: Vec::new(),
+            },
+        })
     }
 }
 
@@ -44,32 +81,78 @@ impl Code for WorkerCode {
     }
 }
 
+/// What a component exports.
+struct Exports {
+    world: World,
+    bulk: Option<Bulk>,
+}
+
 /// An instance of a worker's component.
-pub(crate) struct WorkerInstance(Instance<World>);
+pub(crate) struct WorkerInstance {
+    instance: Instance<Exports>,
+    takes_bodies: bool,
+    /// Memory for the bodies that are handed over at once.
+    bodies: types::Bodies,
+}
 
 impl WorkerInstance {
     fn handle_all(&mut self, incoming: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
+        if self.takes_bodies && incoming.iter().all(is_body) {
+            let bodies = incoming.iter().map(|incoming| &incoming.message.body[..]);
+            bodies.for_each(|body| push(&mut self.bodies, body));
+            return self.handle_bodies(turn);
+        }
         let pairs = header_pairs(incoming);
         let messages = borrowed(incoming, &pairs);
-        self.0.call_in_turn(
+        self.instance.call_in_turn(
             turn,
             |data| {
-                let expecting = messages.iter().map(|message| message.expects_reply);
-                let answers = incoming.iter().zip(expecting);
-                data.answerable.extend(
-                    answers.map(|(incoming, expects)| expects.then(|| answerable(incoming))),
-                );
+                data.at_hand.take(incoming.len());
+                let expecting = messages.iter().enumerate();
+                for (place, _) in expecting.filter(|(_, message)| message.expects_reply) {
+                    data.at_hand.expects(place, answerable(&incoming[place]));
+                }
             },
-            |world, store| world.call_handle(store, &messages),
+            |exports, store| exports.world.call_handle(store, &messages),
         )
     }
+
+    /// Handles the bodies that were put into its memory.
+    fn handle_bodies(&mut self, turn: &mut Turn) -> Result<(), Failure> {
+        let bodies = &self.bodies;
+        let handled = self.instance.call_in_turn(
+            turn,
+            |data| data.at_hand.take(bodies.ends.len()),
+            |exports, store| match &exports.bulk {
+                Some(bulk) => bulk.call_handle_bodies(store, bodies),
+                None => Ok(Err(format!("the worker has no `{HANDLE_BODIES}`"))),
+            },
+        );
+        self.bodies.bytes.clear();
+        self.bodies.ends.clear();
+        handled
+    }
+}
+
+/// Whether a message has nothing but a body, and not a long one.
+fn is_body(incoming: &Incoming) -> bool {
+    incoming.kind == Kind::Message
+        && incoming.tries == 0
+        && incoming.message.headers.is_empty()
+        && matches!(incoming.reply_to, ReplyTo::Headers)
+        && incoming.message.body.len() <= BODY_BYTES_MAX
+}
+
+fn push(bodies: &mut types::Bodies, body: &[u8]) {
+    bodies.bytes.extend_from_slice(body);
+    bodies.ends.push(bodies.bytes.len() as u32);
 }
 
 #[async_trait]
 impl Worker for WorkerInstance {
     async fn init(&mut self, args: &[u8], turn: &mut Turn) -> Result<(), Failure> {
-        self.0
-            .call_in_turn(turn, |_| {}, |world, store| world.call_init(store, args))
+        self.instance
+            .call_in_turn(turn, |_| {}, |e, store| e.world.call_init(store, args))
     }
 
     async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
@@ -80,19 +163,35 @@ impl Worker for WorkerInstance {
         self.handle_all(messages, turn)
     }
 
+    fn takes_series(&self, messages: &Stretch) -> bool {
+        self.takes_bodies && messages.is::<Bodies>()
+    }
+
+    async fn handle_series(&mut self, series: &[Stretch], turn: &mut Turn) -> Result<(), Failure> {
+        for stretch in series {
+            let Some((bodies, range)) = stretch.part_of::<Bodies>() else {
+                return Err(Failure::new("a component takes bodies only"));
+            };
+            range.for_each(|index| push(&mut self.bodies, bodies.get(index)));
+        }
+        self.handle_bodies(turn)
+    }
+
     async fn save(&mut self) -> Result<Bytes, Failure> {
-        let saved = self.0.call_outside(|world, store| world.call_save(store))?;
+        let saved = self
+            .instance
+            .call_outside(|exports, store| exports.world.call_save(store))?;
         Ok(saved.into())
     }
 
     async fn load(&mut self, snapshot: Bytes) -> Result<(), Failure> {
-        self.0
-            .call_outside(|world, store| world.call_load(store, &snapshot))
+        self.instance
+            .call_outside(|exports, store| exports.world.call_load(store, &snapshot))
     }
 
     async fn stop(&mut self, turn: &mut Turn) -> Result<(), Failure> {
-        self.0
-            .call_in_turn(turn, |_| {}, |world, store| Ok(Ok(world.call_stop(store)?)))
+        self.instance
+            .call_in_turn(turn, |_| {}, |e, store| Ok(Ok(e.world.call_stop(store)?)))
     }
 }
 

@@ -35,6 +35,7 @@ const RUST_SDK: &[File] = files!(".":
     "sdk/rust/src/bindings/router.rs",
     "sdk/rust/src/bindings/worker.rs",
     "sdk/rust/src/context.rs",
+    "sdk/rust/src/emitted.rs",
     "sdk/rust/src/exports.rs",
     "sdk/rust/src/heap.rs",
     "sdk/rust/src/lib.rs",

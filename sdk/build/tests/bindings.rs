@@ -13,8 +13,8 @@ fn sdk() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The bindings of a world.
-fn generated(world: &str, with: Vec<(String, WithOption)>) -> String {
+/// The bindings of a world, with a macro named after `name`.
+fn generated(world: &str, name: &str, with: Vec<(String, WithOption)>) -> String {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(sdk().join("wit")).unwrap();
     let world_id = resolve.select_world(&[package], Some(world)).unwrap();
@@ -24,7 +24,7 @@ fn generated(world: &str, with: Vec<(String, WithOption)>) -> String {
             duplicate_if_necessary: false,
         },
         pub_export_macro: true,
-        export_macro_name: Some(format!("export_{world}")),
+        export_macro_name: Some(format!("export_{name}")),
         with,
         ..Opts::default()
     };
@@ -53,10 +53,13 @@ fn the_bindings_of_the_rust_sdk_are_up_to_date() {
         "hivewire:worker/types@1.0.0".to_owned(),
         WithOption::Path(types),
     );
-    let worlds = [("worker", vec![]), ("router", vec![shared])];
-    for (world, with) in worlds {
-        let path = sdk().join("rust/src/bindings").join(format!("{world}.rs"));
-        let generated = generated(world, with);
+    let worlds = [
+        ("bulk-worker", "worker", vec![]),
+        ("router", "router", vec![shared]),
+    ];
+    for (world, name, with) in worlds {
+        let path = sdk().join("rust/src/bindings").join(format!("{name}.rs"));
+        let generated = generated(world, name, with);
         if std::env::var_os("HIVEWIRE_WRITE_BINDINGS").is_some() {
             fs::write(&path, &generated).unwrap();
         }

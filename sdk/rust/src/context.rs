@@ -1,32 +1,51 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::bindings::worker::hivewire::worker::{life, messages, surroundings};
+use crate::emitted::Emitted;
 use crate::{Failure, Level, Message, Outgoing, Result, State, Ticket};
 
 /// What a worker can do during a turn. Nothing leaves before the turn is committed: if the worker
 /// fails, nothing was sent, and the state is as it was before.
 ///
 /// A function that may not be used, or too often, ends the turn: it does not return.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Context {
     turn: u64,
+    emitted: Emitted,
 }
 
 impl Context {
-    pub(crate) fn new(turn: u64) -> Self {
-        Self { turn }
+    /// The next turn begins.
+    pub(crate) fn begin(&mut self) {
+        self.turn += 1;
+        self.emitted.clear();
+    }
+
+    /// The turn ends well.
+    pub(crate) fn end_turn(&mut self) {
+        self.emitted.hand_over();
+    }
+
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn
     }
 
     /// Sends to whatever this output of the stage is connected with.
     pub fn emit<'a>(&mut self, output: &str, message: impl Into<Outgoing<'a>>) {
-        message
-            .into()
-            .lend(|message| messages::emit(output, message));
+        let message = message.into();
+        match message.short_body() {
+            Some(body) => self.emitted.push(output, body),
+            None => {
+                self.emitted.hand_over();
+                message.lend(|message| messages::emit(output, message));
+            }
+        }
     }
 
     /// Sends to an address: `flow/stage`, `flow/stage/3`, `queue:NAME` or `topic:NAME`. Outside
     /// the worker's own flow it needs a grant.
     pub fn send<'a>(&mut self, address: &str, message: impl Into<Outgoing<'a>>) -> Result {
+        self.emitted.hand_over();
         message
             .into()
             .lend(|message| messages::send(address, message))
@@ -38,6 +57,7 @@ impl Context {
         let index = self.index(to).ok_or(
             "only a message of this turn can be answered so: for later, keep its reply address",
         )?;
+        self.emitted.hand_over();
         message
             .into()
             .lend(|message| messages::reply(index, message))
@@ -59,6 +79,7 @@ impl Context {
         timeout: Duration,
     ) -> Result<Ticket> {
         let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        self.emitted.hand_over();
         message
             .into()
             .lend(|message| messages::ask(address, message, timeout_ms))
@@ -85,11 +106,13 @@ impl Context {
     /// Starts a child that runs the same code. Its address is that of this worker, a stroke and
     /// its name.
     pub fn spawn(&mut self, name: &str, args: impl AsRef<[u8]>) -> Result {
+        self.emitted.hand_over();
         life::spawn(name, args.as_ref()).map_err(Failure::from)
     }
 
     /// Ends a child.
     pub fn stop_child(&mut self, name: &str) {
+        self.emitted.hand_over();
         life::stop_child(name);
     }
 

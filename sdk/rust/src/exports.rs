@@ -1,22 +1,31 @@
 //! What the macros `worker!` and `router!` put into an author's crate. Not for use by hand.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 
 pub use crate::bindings::router::Guest as RouterExports;
 pub use crate::bindings::router::export_router;
 pub use crate::bindings::worker::Guest as WorkerExports;
 pub use crate::bindings::worker::export_worker;
+pub use crate::bindings::worker::hivewire::worker::types::Bodies;
 pub use crate::bindings::worker::hivewire::worker::types::Message as RawMessage;
 pub use crate::bindings::{router, worker};
 
 use crate::bindings::worker::hivewire::worker::surroundings;
 use crate::{Candidate, Context, Failure, Level, Message, Router, Worker};
 
-/// The one instance of a worker in its component, and the number of its turn.
+/// Memory of more messages is not kept.
+const KEPT_MAX: usize = 1_024;
+
+/// The one instance of a worker in its component, and what it needs for its turns.
 #[derive(Default)]
-pub struct WorkerInstance<W> {
-    worker: RefCell<W>,
-    turn: Cell<u64>,
+pub struct WorkerInstance<W>(RefCell<Inner<W>>);
+
+#[derive(Default)]
+struct Inner<W> {
+    worker: W,
+    context: Context,
+    /// Messages that have nothing but a body; their memory serves turn after turn.
+    plain: Vec<Message>,
 }
 
 impl<W: Worker> WorkerInstance<W> {
@@ -24,35 +33,64 @@ impl<W: Worker> WorkerInstance<W> {
         std::panic::set_hook(Box::new(|panic| {
             surroundings::log(Level::Error, &panic.to_string());
         }));
-        told(self.worker.borrow_mut().init(args, &mut self.next_turn()))
+        self.turn(|inner| inner.worker.init(args, &mut inner.context))
     }
 
     pub fn handle(&self, messages: Vec<RawMessage>) -> Result<(), String> {
-        let mut context = self.next_turn();
-        let turn = self.turn.get();
-        let messages: Vec<Message> = messages
-            .into_iter()
-            .zip(0..)
-            .map(|(message, index)| Message::new(message, turn, index))
-            .collect();
-        told(self.worker.borrow_mut().handle(&messages, &mut context))
+        self.turn(|inner| {
+            let turn = inner.context.turn();
+            let messages: Vec<Message> = messages
+                .into_iter()
+                .zip(0..)
+                .map(|(message, index)| Message::new(message, turn, index))
+                .collect();
+            inner.worker.handle(&messages, &mut inner.context)
+        })
+    }
+
+    pub fn handle_bodies(&self, bodies: &Bodies) -> Result<(), String> {
+        self.turn(|inner| {
+            let turn = inner.context.turn();
+            let count = bodies.ends.len();
+            let known = inner.plain.len();
+            let new = (known..count).map(|index| Message::empty(turn, index as u32));
+            inner.plain.extend(new);
+            let mut begin = 0;
+            for (message, end) in inner.plain.iter_mut().zip(&bodies.ends) {
+                let end = *end as usize;
+                message.renew(&bodies.bytes[begin..end], turn);
+                begin = end;
+            }
+            let handled = inner
+                .worker
+                .handle(&inner.plain[..count], &mut inner.context);
+            inner.plain.truncate(KEPT_MAX);
+            handled
+        })
     }
 
     pub fn save(&self) -> Result<Vec<u8>, String> {
-        told(self.worker.borrow_mut().save())
+        told(self.0.borrow_mut().worker.save())
     }
 
     pub fn load(&self, snapshot: Vec<u8>) -> Result<(), String> {
-        told(self.worker.borrow_mut().load(snapshot))
+        told(self.0.borrow_mut().worker.load(snapshot))
     }
 
     pub fn stop(&self) {
-        self.worker.borrow_mut().stop(&mut self.next_turn());
+        // It cannot fail.
+        let _ = self.turn(|inner| {
+            inner.worker.stop(&mut inner.context);
+            Ok(())
+        });
     }
 
-    fn next_turn(&self) -> Context {
-        self.turn.set(self.turn.get() + 1);
-        Context::new(self.turn.get())
+    fn turn(&self, run: impl FnOnce(&mut Inner<W>) -> crate::Result) -> Result<(), String> {
+        let inner = &mut *self.0.borrow_mut();
+        inner.context.begin();
+        told(run(inner))?;
+        inner.context.end_turn();
+        Ok(())
     }
 }
 

@@ -29,6 +29,7 @@
 
 mod bindings;
 mod context;
+mod emitted;
 #[cfg(all(target_arch = "wasm32", feature = "heap"))]
 #[allow(unsafe_code)]
 mod heap;

@@ -37,6 +37,25 @@ impl Message {
         }
     }
 
+    /// A message that has nothing but a body, which is still to come.
+    pub(crate) fn empty(turn: u64, index: u32) -> Self {
+        Self {
+            body: Vec::new(),
+            headers: Vec::new(),
+            kind: Kind::Message,
+            expects_reply: false,
+            tries: 0,
+            place: Place { turn, index },
+        }
+    }
+
+    /// Becomes a message of another turn with another body.
+    pub(crate) fn renew(&mut self, body: &[u8], turn: u64) {
+        self.body.clear();
+        self.body.extend_from_slice(body);
+        self.place.turn = turn;
+    }
+
     /// The body as text; fails if it is none.
     pub fn text(&self) -> Result<&str> {
         std::str::from_utf8(&self.body).map_err(|_| Failure::from("the body is not UTF-8 text"))

@@ -3,6 +3,9 @@ use std::borrow::Cow;
 use crate::Message;
 use crate::bindings::worker::hivewire::worker::types;
 
+/// Longer bodies are not worth another copy.
+const SHORT_BYTES_MAX: usize = 1_024;
+
 /// A message on its way out. Text and bytes become one by themselves; this adds headers:
 ///
 /// ```
@@ -27,6 +30,11 @@ impl<'a> Outgoing<'a> {
     pub fn header(mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, str>>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
+    }
+
+    /// The body, if there is nothing else and it is not long.
+    pub(crate) fn short_body(&self) -> Option<&[u8]> {
+        (self.headers.is_empty() && self.body.len() <= SHORT_BYTES_MAX).then_some(&*self.body)
     }
 
     /// Lends it to the host.

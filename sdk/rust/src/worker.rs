@@ -68,6 +68,12 @@ macro_rules! worker {
                     INSTANCE.with(|instance| instance.handle(messages))
                 }
 
+                fn handle_bodies(
+                    bodies: $crate::exports::Bodies,
+                ) -> ::std::result::Result<(), ::std::string::String> {
+                    INSTANCE.with(|instance| instance.handle_bodies(&bodies))
+                }
+
                 fn save() -> ::std::result::Result<::std::vec::Vec<u8>, ::std::string::String> {
                     INSTANCE.with(|instance| instance.save())
                 }

@@ -1,5 +1,5 @@
-//! Queries as flow documents of plug-ins that are built in: nobody programs anything. Events are made by a provider of ours and
-//! summed up behind the last stage; all between is what anybody gets who writes the same document.
+//! Queries as flow documents of plug-ins that are built in: nobody programs anything. Events are made before, as the peer reads its
+//! own, given by a provider of ours, and summed up when all results have come; all between is what anybody gets who writes the same document.
 
 mod results;
 mod sink;
@@ -12,13 +12,13 @@ use flows::document::{BuiltIns, Document, PluginReference, check};
 use flows::plugins::{Environment, find};
 use kernel::StageAddress;
 use kernel::worker::{Code, InstanceLimits};
+use parking_lot::Mutex;
 use runtime::{Delivery, StageSpec};
 use tokio::sync::mpsc;
 
 use super::code::{processor, provider};
 use super::{Outcome, Query};
 use crate::workers::{Result, Rig, WorkerError, in_time, refused};
-use results::Results;
 use sink::Sink;
 use source::{MakeEvent, Source};
 
@@ -50,20 +50,21 @@ pub fn run(query: Query, events: u32) -> Result<Outcome> {
     let due = results::count(query, events);
     let rig = Rig::in_memory()?;
     let (done, mut said) = mpsc::unbounded_channel();
-    let sink = processor(move || Sink::new(due, Results::of(query), done.clone()));
+    let sink = processor(move || Sink::new(due, done.clone()));
     rig.deploy(stage("sink"), sink)?;
     let first = deploy(&rig, document)?;
-    let source = provider(move || Source::new(events, event));
+    let events = Mutex::new(source::events(events, event));
+    let source = provider(move |_| Source(std::mem::take(&mut *events.lock())));
     let began = Instant::now();
     rig.deploy(stage("source").output("out", first), source)?;
     let said = rig.block_on(in_time("the last result", said.recv()))?;
-    let (ended, checksum) = said.ok_or_else(|| WorkerError::Refused {
-        action: "sum results up".to_owned(),
+    let (ended, results) = said.ok_or_else(|| WorkerError::Refused {
+        action: "gather results".to_owned(),
         reason: "the last stage ended".to_owned(),
     })?;
     Ok(Outcome {
         elapsed: ended - began,
-        checksum,
+        checksum: results::checksum(query, &results).map_err(refused("sum results up"))?,
     })
 }
 

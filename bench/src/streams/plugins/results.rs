@@ -1,13 +1,14 @@
 //! What of results as JSON counts towards the checksum, and how many there are.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use flows::Data;
-use kernel::worker::Failure;
+use flows::{Data, Event};
+use kernel::worker::{Failure, Value};
 
 use crate::streams::Query;
 use crate::streams::checksum::{mix, text};
-use crate::streams::events::Event;
+use crate::streams::events::Event as Happening;
 use crate::streams::generator::event;
 use crate::streams::lines::LINE_WORDS;
 
@@ -17,24 +18,35 @@ const BID: &[&str] = &["time", "auction", "bidder", "price"];
 const SELECTED: &[&str] = &["auction", "price"];
 
 /// How many results a query gives.
-pub fn count(query: Query, events: u32) -> u64 {
+pub fn count(query: Query, events: u32) -> usize {
     let numbers = 0..u64::from(events);
     match query {
-        Query::Q1 => numbers.filter(|number| is_bid(*number, 1)).count() as u64,
-        Query::Q2 => numbers.filter(|number| is_bid(*number, 123)).count() as u64,
+        Query::Q1 => numbers.filter(|number| is_bid(*number, 1)).count(),
+        Query::Q2 => numbers.filter(|number| is_bid(*number, 123)).count(),
         // After each word it tells how often that has come.
-        Query::WordCount => u64::from(events) * LINE_WORDS,
-        _ => u64::from(events),
+        Query::WordCount => (u64::from(events) * LINE_WORDS) as usize,
+        _ => events as usize,
     }
 }
 
 /// Whether this event is a bid on an auction whose number this divides.
 fn is_bid(number: u64, divisor: u64) -> bool {
-    matches!(event(number), Event::Bid(bid) if bid.auction.is_multiple_of(divisor))
+    matches!(event(number), Happening::Bid(bid) if bid.auction.is_multiple_of(divisor))
+}
+
+/// One number for the results of a query.
+pub fn checksum(query: Query, results: &[Arc<dyn Value>]) -> Result<u64, Failure> {
+    let mut sum = Results::of(query);
+    for result in results {
+        let event = result.downcast_ref::<Event>();
+        let event = event.ok_or_else(|| Failure::new("this is no event"))?;
+        sum.add(event.data())?;
+    }
+    Ok(sum.checksum())
 }
 
 /// The results of a query so far.
-pub struct Results {
+struct Results {
     query: Query,
     sum: u64,
     /// How often each word has come.
@@ -42,7 +54,7 @@ pub struct Results {
 }
 
 impl Results {
-    pub fn of(query: Query) -> Self {
+    fn of(query: Query) -> Self {
         Self {
             query,
             sum: 0,
@@ -51,7 +63,7 @@ impl Results {
     }
 
     /// One more.
-    pub fn add(&mut self, result: &Data) -> Result<(), Failure> {
+    fn add(&mut self, result: &Data) -> Result<(), Failure> {
         let sum = match self.query {
             Query::Q1 => summed(&[2], result, BID)?,
             Query::Q2 => summed(&[], result, SELECTED)?,
@@ -83,7 +95,7 @@ impl Results {
     }
 
     /// One number for all of them.
-    pub fn checksum(&self) -> u64 {
+    fn checksum(&self) -> u64 {
         let words = self.counts.iter();
         words
             .map(|(word, count)| mix(&[text(word), *count]))

@@ -1,27 +1,29 @@
-//! Sums results up until all have come.
+//! Keeps results until all have come.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use flows::Event;
-use kernel::worker::{Failure, Incoming, Turn, Worker};
+use kernel::worker::{Failure, Incoming, Turn, Value, Worker};
 use tokio::sync::mpsc;
 
-use super::results::Results;
+/// When the last result came, and all of them.
+pub type Said = (Instant, Vec<Arc<dyn Value>>);
 
-/// When the last result came, and one number for all.
-pub type Said = (Instant, u64);
-
-/// Sums results up.
+/// Keeps results.
 pub struct Sink {
-    due: u64,
-    results: Results,
+    due: usize,
+    results: Vec<Arc<dyn Value>>,
     done: mpsc::UnboundedSender<Said>,
 }
 
 impl Sink {
-    pub fn new(due: u64, results: Results, done: mpsc::UnboundedSender<Said>) -> Self {
-        Self { due, results, done }
+    pub fn new(due: usize, done: mpsc::UnboundedSender<Said>) -> Self {
+        Self {
+            due,
+            results: Vec::new(),
+            done,
+        }
     }
 }
 
@@ -32,15 +34,12 @@ impl Worker for Sink {
     }
 
     async fn handle(&mut self, messages: &[Incoming], _turn: &mut Turn) -> Result<(), Failure> {
-        for message in messages {
-            let event = message.value::<Event>();
-            let event = event.ok_or_else(|| Failure::new("this is no event"))?;
-            self.results.add(event.data())?;
-            self.due = self.due.saturating_sub(1);
-            if self.due == 0 {
-                // Whoever no longer waits has reported an error already.
-                let _ = self.done.send((Instant::now(), self.results.checksum()));
-            }
+        let results = messages.iter().map(|message| message.value.clone());
+        self.results.extend(results.flatten());
+        if self.results.len() == self.due {
+            let results = std::mem::take(&mut self.results);
+            // Whoever no longer waits has reported an error already.
+            let _ = self.done.send((Instant::now(), results));
         }
         Ok(())
     }

@@ -4,33 +4,28 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use flows::{Data, Event};
-use kernel::worker::{Failure, Incoming, Provided, Turn, Worker};
+use kernel::worker::{Failure, Incoming, Provided, Turn, Value, Worker};
 
 use crate::streams::events::Event as Happening;
 use crate::streams::{generator, lines};
 
-/// How many events are made in one turn.
-const TURN_EVENTS: u32 = 256;
+/// How many events are given in one turn.
+const TURN_EVENTS: usize = 256;
 
 /// Makes the event of a number.
 pub type MakeEvent = fn(u64) -> Data;
 
-/// Gives so many events.
-pub struct Source {
-    next: u32,
-    events: u32,
-    make: MakeEvent,
+/// Events that were made before, as the peer reads its events before.
+pub type Events = Vec<Arc<dyn Value>>;
+
+/// Makes so many events.
+pub fn events(count: u32, make: MakeEvent) -> Events {
+    let event = |number| Arc::new(Event::new(make(number))) as Arc<dyn Value>;
+    (0..u64::from(count)).map(event).collect()
 }
 
-impl Source {
-    pub fn new(events: u32, make: MakeEvent) -> Self {
-        Self {
-            next: 0,
-            events,
-            make,
-        }
-    }
-}
+/// Gives events, the last one first.
+pub struct Source(pub Events);
 
 #[async_trait]
 impl Worker for Source {
@@ -39,13 +34,11 @@ impl Worker for Source {
     }
 
     async fn provide(&mut self, turn: &mut Turn) -> Result<Provided, Failure> {
-        let end = self.events.min(self.next.saturating_add(TURN_EVENTS));
-        for number in self.next..end {
-            let event = (self.make)(u64::from(number));
-            turn.emit_value("out", Arc::new(Event::new(event)))?;
+        let left = self.0.len().saturating_sub(TURN_EVENTS);
+        for event in self.0.drain(left..) {
+            turn.emit_value("out", event)?;
         }
-        self.next = end;
-        Ok(match end == self.events {
+        Ok(match self.0.is_empty() {
             true => Provided::Done,
             false => Provided::More,
         })

@@ -129,7 +129,7 @@ impl Marks {
 }
 
 /// What a stage gives.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Given<T>(pub T);
 
 impl<T: Serialize + Debug + Send + Sync + 'static> Value for Given<T> {

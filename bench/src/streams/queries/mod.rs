@@ -4,6 +4,7 @@
 //! as other engines keep it in the memory of their operators (`streams/state.rs`).
 
 mod bucketed;
+mod each;
 mod end;
 mod gather;
 mod key;
@@ -25,22 +26,26 @@ pub(super) mod word_count;
 pub use q2::Selected;
 
 use super::checksum::Summed;
-use super::events::{Bid, Event};
+use super::events::Event;
 use super::generator::event;
 use super::{Outcome, Query};
 use crate::workers::Result;
+use each::Each;
+use kernel::worker::Value;
 use rig::Step;
+
+/// How many make events where order does not matter; timely has as many.
+const SOURCES: u32 = 2;
 
 /// Runs a query over so many events.
 pub fn run(query: Query, events: u32) -> Result<Outcome> {
     match query {
         Query::Q0 => {
-            rig::run::<_, Event>(event, events, vec![Step::single("query", || q0::PassOn)])
+            let step = Step::single("query", || q0::PassOn);
+            rig::run_from::<_, Event>(SOURCES, event, events, vec![step])
         }
-        Query::Q1 => rig::run::<_, Bid>(event, events, vec![Step::single("query", || q1::Convert)]),
-        Query::Q2 => {
-            rig::run::<_, Selected>(event, events, vec![Step::single("query", || q2::Select)])
-        }
+        Query::Q1 => each(q1::convert, events),
+        Query::Q2 => each(q2::select, events),
         Query::Q3 => q3::run(events),
         Query::Q4 => q4::run(events),
         Query::Q5 => q5::run(events),
@@ -48,6 +53,12 @@ pub fn run(query: Query, events: u32) -> Result<Outcome> {
         Query::Q8 => q8::run(events),
         Query::WordCount => word_count::run(events),
     }
+}
+
+/// Runs a query that looks at each event by itself.
+fn each<R: Value + Clone + Summed>(query: fn(&Event) -> Option<R>, events: u32) -> Result<Outcome> {
+    let step = Step::single("query", move || Each(query));
+    rig::run_from::<_, R>(SOURCES, event, events, vec![step])
 }
 
 /// The checksum that every engine has to come to, found by a plain loop.

@@ -37,7 +37,7 @@ pub struct Person {
 }
 
 /// Somebody in one of the states sells something of the category.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Suggestion {
     person: Person,
     auction: u64,

@@ -46,7 +46,7 @@ pub struct Sold {
 }
 
 /// For how much things of a category were sold.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Average {
     category: u64,
     auctions: u64,

@@ -28,7 +28,7 @@ pub struct Deed {
 }
 
 /// Somebody who joined and sold something within a window.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Newcomer {
     person: u64,
     name: String,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use kernel::StageAddress;
 use kernel::worker::{Code, Value, Worker};
-use runtime::{Delivery, KeyRule, StageKind, StageSpec};
+use runtime::{BUCKETS, Delivery, KeyRule, StageKind, StageSpec};
 use tokio::sync::mpsc;
 
 use super::keyed::KEY_RULE;
@@ -61,24 +61,43 @@ impl Step {
     }
 }
 
-/// Runs what a generator makes through these stages, of which the last one gives results of type `R`.
+/// Runs what a generator makes, in order, through these stages, of which the last one gives results of type `R`.
 pub fn run<V, R>(make: fn(u64) -> V, events: u32, steps: Vec<Step>) -> Result<Outcome>
 where
-    V: Value,
-    R: Value + Summed,
+    V: Value + Clone,
+    R: Value + Clone + Summed,
+{
+    run_from::<V, R>(1, make, events, steps)
+}
+
+/// As [`run`], with so many who make events, for queries to which the order does not matter.
+pub fn run_from<V, R>(
+    sources: u32,
+    make: fn(u64) -> V,
+    events: u32,
+    steps: Vec<Step>,
+) -> Result<Outcome>
+where
+    V: Value + Clone,
+    R: Value + Clone + Summed,
 {
     let rig = Rig::in_memory()?;
     let (done, mut said) = mpsc::unbounded_channel();
-    let sink = processor(move || Sink::<R>::new(done.clone()));
+    let ends = match steps.last() {
+        Some(step) if step.is_keyed => BUCKETS,
+        _ => sources,
+    };
+    let sink = processor(move || Sink::<R>::new(ends, done.clone()));
     rig.deploy(stage(SINK), sink)?;
     let mut next = SINK;
     for step in steps.into_iter().rev() {
         rig.deploy(step.spec()?.output("out", address(next)), step.code)?;
         next = step.name;
     }
-    let source = provider(move || Source::new(make, events));
+    let source = provider(move |number| Source::new(make, events, number, sources));
     let began = Instant::now();
-    rig.deploy(stage("source").output("out", address(next)), source)?;
+    let spec = stage("source").workers(sources);
+    rig.deploy(spec.output("out", address(next)), source)?;
     let said = rig.block_on(in_time("the end of the results", said.recv()))?;
     let (ended, checksum) = said.ok_or_else(|| WorkerError::Refused {
         action: "sum results up".to_owned(),

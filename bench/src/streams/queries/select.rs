@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use kernel::worker::{Failure, Incoming, Turn, Worker};
+use kernel::worker::{Failure, Incoming, Stretch, Turn, Worker};
 use serde::Serialize;
 
 use super::keyed::{Keyed, Marks};
@@ -43,6 +43,19 @@ impl<T> Selecting<T> {
     }
 }
 
+impl<T: Serialize + Debug + Send + Sync + 'static> Selecting<T> {
+    fn look_at(&mut self, event: &Event, turn: &mut Turn) -> Result<(), Failure> {
+        let time_ms = event.time_ms();
+        if time_ms >= self.next_mark_ms {
+            self.pass(time_ms - time_ms % self.mark_every_ms, turn)?;
+        }
+        match (self.select)(event) {
+            Some((key, selected)) => turn.emit_value("out", Arc::new(Keyed::new(key, selected))),
+            None => Ok(()),
+        }
+    }
+}
+
 #[async_trait]
 impl<T: Serialize + Debug + Send + Sync + 'static> Worker for Selecting<T> {
     async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
@@ -51,17 +64,21 @@ impl<T: Serialize + Debug + Send + Sync + 'static> Worker for Selecting<T> {
 
     async fn handle(&mut self, messages: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
         for message in messages {
-            let Some(event) = message.value::<Event>() else {
-                self.pass(END_MS, turn)?;
-                continue;
-            };
-            let time_ms = event.time_ms();
-            if time_ms >= self.next_mark_ms {
-                self.pass(time_ms - time_ms % self.mark_every_ms, turn)?;
+            match message.value::<Event>() {
+                Some(event) => self.look_at(event, turn)?,
+                None => self.pass(END_MS, turn)?,
             }
-            if let Some((key, selected)) = (self.select)(event) {
-                turn.emit_value("out", Arc::new(Keyed::new(key, selected)))?;
-            }
+        }
+        Ok(())
+    }
+
+    fn takes_series(&self, messages: &Stretch) -> bool {
+        messages.is::<Vec<Event>>()
+    }
+
+    async fn handle_series(&mut self, series: &[Stretch], turn: &mut Turn) -> Result<(), Failure> {
+        for event in series.iter().filter_map(Stretch::values).flatten() {
+            self.look_at(event, turn)?;
         }
         Ok(())
     }

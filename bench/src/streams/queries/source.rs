@@ -10,34 +10,37 @@ use super::end::End;
 /// How many events are made in one turn.
 const TURN_EVENTS: u32 = 256;
 
-/// Gives so many events, and then the end.
+/// One of several that give all events together, each the same part of them, and then the end.
 pub struct Source<V> {
     make: fn(u64) -> V,
     next: u32,
+    step: u32,
     events: u32,
 }
 
 impl<V> Source<V> {
-    pub fn new(make: fn(u64) -> V, events: u32) -> Self {
+    /// The one of this number among so many.
+    pub fn new(make: fn(u64) -> V, events: u32, number: u32, sources: u32) -> Self {
         Self {
             make,
-            next: 0,
+            next: number,
+            step: sources,
             events,
         }
     }
 }
 
 #[async_trait]
-impl<V: Value> Worker for Source<V> {
+impl<V: Value + Clone> Worker for Source<V> {
     async fn receive(&mut self, _message: &Incoming, _turn: &mut Turn) -> Result<(), Failure> {
         Err(Failure::new("a provider has no input"))
     }
 
     async fn provide(&mut self, turn: &mut Turn) -> Result<Provided, Failure> {
-        let end = self.events.min(self.next.saturating_add(TURN_EVENTS));
-        for number in self.next..end {
-            turn.emit_value("out", Arc::new((self.make)(u64::from(number))))?;
-        }
+        let end = self.next.saturating_add(TURN_EVENTS * self.step);
+        let numbers = (self.next..end.min(self.events)).step_by(self.step as usize);
+        let events = numbers.map(|number| (self.make)(u64::from(number)));
+        turn.emit_series("out", events.collect::<Vec<V>>())?;
         self.next = end;
         if end < self.events {
             return Ok(Provided::More);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use kernel::worker::{Failure, Incoming, KeyAt, Turn, Value, Worker};
+use kernel::worker::{Failure, Incoming, KeyAt, Stretch, Turn, Value, Worker};
 use serde::Serialize;
 
 use super::bucketed::Bucketed;
@@ -21,7 +21,7 @@ use crate::streams::state::{END_MS, State};
 use crate::workers;
 
 /// A line of words.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct Line(String);
 
 impl Value for Line {
@@ -67,7 +67,7 @@ impl HasKey for Word {
 }
 
 /// How often a word came.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Count {
     word: String,
     count: u64,
@@ -91,12 +91,7 @@ impl Worker for Split {
     async fn handle(&mut self, messages: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
         for message in messages {
             match message.value::<Line>() {
-                Some(line) => {
-                    for word in words(&line.0) {
-                        let key = Key::of_text(word);
-                        turn.emit_value("out", Arc::new(Word { key }))?;
-                    }
-                }
+                Some(line) => split(line, turn)?,
                 None => {
                     for mark in self.0.at(END_MS) {
                         turn.emit_value("out", Arc::new(mark))?;
@@ -106,6 +101,25 @@ impl Worker for Split {
         }
         Ok(())
     }
+
+    fn takes_series(&self, messages: &Stretch) -> bool {
+        messages.is::<Vec<Line>>()
+    }
+
+    async fn handle_series(&mut self, series: &[Stretch], turn: &mut Turn) -> Result<(), Failure> {
+        for line in series.iter().filter_map(Stretch::values).flatten() {
+            split(line, turn)?;
+        }
+        Ok(())
+    }
+}
+
+fn split(line: &Line, turn: &mut Turn) -> Result<(), Failure> {
+    for word in words(&line.0) {
+        let key = Key::of_text(word);
+        turn.emit_value("out", Arc::new(Word { key }))?;
+    }
+    Ok(())
 }
 
 /// How often words came.

@@ -88,6 +88,11 @@ impl Node {
         }
     }
 
+    /// Whether it is nothing but what lies there.
+    pub fn is_path(&self, of: &str, at: &[&str]) -> bool {
+        matches!(self, Self::Path(root, parts) if **root == *of && parts.iter().map(|part| &**part).eq(at.iter().copied()))
+    }
+
     /// What it gives; none if that is not plain.
     pub fn evaluate<'a>(&'a self, variables: &Variables<'a>) -> Option<Cow<'a, Data>> {
         match self {

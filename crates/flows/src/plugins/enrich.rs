@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 
-use async_trait::async_trait;
-use kernel::worker::{Failure, Incoming, Turn, Worker};
+use kernel::worker::{Failure, Incoming, Turn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
 use super::environment::check_file;
-use super::worker::{OUT, REFUSED_OUTPUT, emit, variables};
+use super::worker::{HandlesEach, OUT, REFUSED_OUTPUT, emit, handles_each, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError};
 use crate::event::{Data, Event, Record};
 
@@ -180,9 +179,8 @@ fn insert(row: Record, key: &str, table: &mut HashMap<String, Data>) -> Result<(
     }
 }
 
-#[async_trait]
-impl Worker for Enrich {
-    async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
+impl HandlesEach for Enrich {
+    fn each(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
         let event = Event::of(message)?;
         let key = match self.parameters.by.evaluate(&variables(&event, message)) {
             Ok(key) => key,
@@ -199,3 +197,5 @@ impl Worker for Enrich {
         emit(turn, OUT, record.into())
     }
 }
+
+handles_each!(Enrich);

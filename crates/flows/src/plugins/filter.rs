@@ -1,12 +1,11 @@
 //! `filter`: only some events pass.
 
-use async_trait::async_trait;
-use kernel::worker::{Failure, Incoming, Turn, Worker};
+use kernel::worker::{Failure, Incoming, Turn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
-use super::worker::{OUT, REFUSED_OUTPUT, variables};
+use super::worker::{HandlesEach, OUT, REFUSED_OUTPUT, handles_each, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError};
 use crate::event::Event;
 
@@ -45,9 +44,8 @@ impl Plugin for Filter {
     }
 }
 
-#[async_trait]
-impl Worker for Filter {
-    async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
+impl HandlesEach for Filter {
+    fn each(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
         let event = Event::of(message)?;
         match self.0.r#where.is_true(&variables(&event, message)) {
             Ok(true) => turn.emit_value(OUT, event),
@@ -56,3 +54,5 @@ impl Worker for Filter {
         }
     }
 }
+
+handles_each!(Filter);

@@ -1,12 +1,11 @@
 //! `flat-map`: each event becomes any number of others.
 
-use async_trait::async_trait;
-use kernel::worker::{Failure, Incoming, Turn, Worker};
+use kernel::worker::{Failure, Incoming, Turn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
-use super::worker::{OUT, REFUSED_OUTPUT, emit, variables};
+use super::worker::{HandlesEach, OUT, REFUSED_OUTPUT, emit, handles_each, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError};
 use crate::event::{Data, Event};
 
@@ -39,9 +38,8 @@ impl Plugin for FlatMap {
     }
 }
 
-#[async_trait]
-impl Worker for FlatMap {
-    async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
+impl HandlesEach for FlatMap {
+    fn each(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
         let event = Event::of(message)?;
         let events = self
             .0
@@ -65,3 +63,5 @@ impl Worker for FlatMap {
         }
     }
 }
+
+handles_each!(FlatMap);

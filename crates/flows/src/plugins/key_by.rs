@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use kernel::worker::{Failure, Incoming, Turn, Worker};
+use kernel::worker::{Failure, Incoming, Turn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
-use super::worker::{OUT, REFUSED_OUTPUT, variables};
+use super::worker::{HandlesEach, OUT, REFUSED_OUTPUT, handles_each, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError};
 use crate::event::{Data, Event, Record};
 
@@ -48,9 +47,8 @@ impl Plugin for KeyBy {
     }
 }
 
-#[async_trait]
-impl Worker for KeyBy {
-    async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
+impl HandlesEach for KeyBy {
+    fn each(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
         let event = Event::of(message)?;
         let key = match self.0.by.evaluate(&variables(&event, message)) {
             Ok(Data::Null) => Err(Failure::new(format!(
@@ -72,3 +70,5 @@ impl Worker for KeyBy {
         }
     }
 }
+
+handles_each!(KeyBy);

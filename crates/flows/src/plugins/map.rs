@@ -1,12 +1,11 @@
 //! `map`: each event becomes another.
 
-use async_trait::async_trait;
-use kernel::worker::{Failure, Incoming, Turn, Worker};
+use kernel::worker::{Failure, Incoming, Turn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
-use super::worker::{OUT, REFUSED_OUTPUT, emit, variables};
+use super::worker::{HandlesEach, OUT, REFUSED_OUTPUT, emit, handles_each, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError};
 use crate::event::Event;
 
@@ -39,13 +38,17 @@ impl Plugin for Map {
     }
 }
 
-#[async_trait]
-impl Worker for Map {
-    async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
+impl HandlesEach for Map {
+    fn each(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
         let event = Event::of(message)?;
+        if self.0.to.is_event() {
+            return turn.emit_value(OUT, event);
+        }
         match self.0.to.evaluate(&variables(&event, message)) {
             Ok(data) => emit(turn, OUT, data),
             Err(error) => self.0.on_error.refuse(&event, error.into(), turn),
         }
     }
 }
+
+handles_each!(Map);

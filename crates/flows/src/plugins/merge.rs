@@ -1,12 +1,11 @@
 //! `merge`: several inputs become one.
 
-use async_trait::async_trait;
-use kernel::worker::{Failure, Incoming, Turn, Worker};
+use kernel::worker::{Failure, Incoming, Turn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
-use super::worker::OUT;
+use super::worker::{HandlesEach, OUT, handles_each};
 use super::{Environment, Outputs, ParameterError};
 use crate::event::Event;
 
@@ -30,9 +29,10 @@ impl Plugin for Merge {
     }
 }
 
-#[async_trait]
-impl Worker for Merge {
-    async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
+impl HandlesEach for Merge {
+    fn each(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
         turn.emit_value(OUT, Event::of(message)?)
     }
 }
+
+handles_each!(Merge);

@@ -1,12 +1,11 @@
 //! `split`: each event goes where it belongs.
 
-use async_trait::async_trait;
-use kernel::worker::{Failure, Incoming, Turn, Worker};
+use kernel::worker::{Failure, Incoming, Turn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
-use super::worker::variables;
+use super::worker::{HandlesEach, handles_each, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError};
 use crate::event::Event;
 
@@ -80,9 +79,8 @@ fn check(parameters: &Parameters) -> Result<(), ParameterError> {
     }
 }
 
-#[async_trait]
-impl Worker for Split {
-    async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
+impl HandlesEach for Split {
+    fn each(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
         let event = Event::of(message)?;
         let variables = variables(&event, message);
         let mut chosen = Vec::new();
@@ -104,3 +102,5 @@ impl Worker for Split {
             .try_for_each(|output| turn.emit_value(output, event.clone()))
     }
 }
+
+handles_each!(Split);

@@ -66,6 +66,39 @@ impl<P: Plugin> Worker for Built<P> {
     }
 }
 
+/// A plug-in that handles each event by itself and waits for nothing.
+pub(super) trait HandlesEach: Send {
+    fn each(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure>;
+}
+
+/// Makes a worker of a plug-in that [`HandlesEach`] event, so that many cost one future and not one each.
+macro_rules! handles_each {
+    ($plugin:ty) => {
+        #[async_trait::async_trait]
+        impl kernel::worker::Worker for $plugin {
+            async fn receive(
+                &mut self,
+                message: &Incoming,
+                turn: &mut Turn,
+            ) -> Result<(), Failure> {
+                self.each(message, turn)
+            }
+
+            async fn handle(
+                &mut self,
+                messages: &[Incoming],
+                turn: &mut Turn,
+            ) -> Result<(), Failure> {
+                messages
+                    .iter()
+                    .try_for_each(|message| self.each(message, turn))
+            }
+        }
+    };
+}
+
+pub(super) use handles_each;
+
 /// The name of the output for what plug-ins give.
 pub(super) const OUT: &str = "out";
 

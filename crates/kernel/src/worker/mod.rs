@@ -3,8 +3,10 @@
 //! Code written in Rust and linked in implements [`Worker`] directly; `wasm` implements it for
 //! components. Whoever runs workers sees no difference.
 
+mod emitted;
 mod failure;
 mod incoming;
+mod series;
 mod turn;
 #[cfg(test)]
 mod turn_tests;
@@ -18,11 +20,12 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use emitted::{Emitted, Row};
 pub use failure::{Failure, FailureKind};
 pub use incoming::{Answer, Incoming, Kind, ReplyTo, Ticket};
+pub use series::{Bodies, Item, Series, Stretch};
 pub use turn::{
-    Ask, ChildChange, Effects, Host, LogLevel, Outgoing, Run, Target, TimerChange, Turn,
-    TurnLimits, Values,
+    Ask, ChildChange, Effects, Host, LogLevel, Outgoing, Target, TimerChange, Turn, TurnLimits,
 };
 pub use value::{KeyAt, Value};
 
@@ -49,6 +52,20 @@ pub trait Worker: Send {
     async fn handle(&mut self, messages: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
         for message in messages {
             self.receive(message, turn).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether it handles these messages together, by [`Worker::handle_series`]; otherwise each comes by itself.
+    fn takes_series(&self, _messages: &Stretch) -> bool {
+        false
+    }
+
+    /// As [`Worker::handle`] for messages that came together, if it [takes](Worker::takes_series) all of them so. If it
+    /// fails they come again one by one, as any others.
+    async fn handle_series(&mut self, series: &[Stretch], turn: &mut Turn) -> Result<(), Failure> {
+        for item in series.iter().flat_map(Stretch::items) {
+            self.receive(&item.into(), turn).await?;
         }
         Ok(())
     }

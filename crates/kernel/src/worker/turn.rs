@@ -1,18 +1,16 @@
 //! What a worker may do during a turn. It is collected here and happens at the commit.
 
 use std::collections::BTreeMap;
-use std::iter::Take;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
-use std::vec::Drain;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Failure, FailureKind, Incoming, ReplyTo, Ticket, Value};
+use super::{Emitted, Failure, FailureKind, Incoming, Item, ReplyTo, Row, Stretch, Ticket, Value};
 use crate::{Address, Headers, Message, Timestamp};
 
 /// What a turn asks of whoever runs the worker.
@@ -142,57 +140,13 @@ pub enum ChildChange {
     },
 }
 
-/// Values that were emitted, in order. Most turns of native workers emit nothing else, and all to one output.
-#[derive(Clone, Debug, Default)]
-pub struct Values {
-    values: Vec<Arc<dyn Value>>,
-    /// How many in a row go to the output of which number.
-    runs: Vec<(u32, usize)>,
-}
-
-/// Values in a row that go to the same output.
-pub type Run<'a, 'b> = Take<&'a mut Drain<'b, Arc<dyn Value>>>;
-
-impl Values {
-    fn push(&mut self, output: u32, value: Arc<dyn Value>) {
-        self.values.push(value);
-        match self.runs.last_mut() {
-            Some((last, count)) if *last == output => *count += 1,
-            _ => self.runs.push((output, 1)),
-        }
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    /// Takes all of them out: those in a row that go to the same output together, with its number.
-    pub fn drain(&mut self, mut take: impl FnMut(u32, Run<'_, '_>)) {
-        let mut values = self.values.drain(..);
-        for (output, count) in self.runs.drain(..) {
-            take(output, values.by_ref().take(count));
-        }
-    }
-
-    fn clear(&mut self) {
-        self.values.clear();
-        self.runs.clear();
-    }
-}
-
 /// Everything that a turn does, in order within each kind.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
-    /// Messages sent, emitted and replied, but for those in [`Effects::take_values`].
+    /// Messages sent, emitted and replied, but for those in [`Effects::take_emitted`].
     pub sends: Vec<Outgoing>,
-    /// Values emitted after all of `sends`.
-    values: Values,
+    /// Values and series emitted after all of `sends`.
+    emitted: Emitted,
     /// Questions asked.
     pub asks: Vec<Ask>,
     /// State written; none removes the key.
@@ -210,40 +164,48 @@ pub struct Effects {
 impl Effects {
     /// Whether nothing happens.
     pub fn is_empty(&self) -> bool {
-        self.sends.is_empty() && self.values.is_empty() && self.has_only_sends()
+        self.sends.is_empty() && self.emitted.is_empty() && self.has_only_sends()
     }
 
     /// How many messages were sent, emitted and replied.
     pub fn sends_count(&self) -> usize {
-        self.sends.len() + self.values.len()
+        self.sends.len() + self.emitted.len()
     }
 
-    /// The values that were emitted after all of [`Effects::sends`].
-    pub fn take_values(&mut self) -> Values {
-        std::mem::take(&mut self.values)
+    /// The values and series that were emitted after all of [`Effects::sends`].
+    pub fn take_emitted(&mut self) -> Emitted {
+        std::mem::take(&mut self.emitted)
     }
 
-    /// Gives back the memory of values that were taken and dealt with.
-    pub fn give_values(&mut self, mut values: Values) {
-        values.clear();
-        self.values = values;
+    /// Gives back the memory of what was emitted, taken and dealt with.
+    pub fn give_emitted(&mut self, mut emitted: Emitted) {
+        emitted.clear();
+        self.emitted = emitted;
     }
 
-    /// The same with all values among [`Effects::sends`], where they belong.
+    /// The same with all values and series among [`Effects::sends`], where they belong.
     #[must_use]
     pub fn spread(mut self) -> Self {
-        self.spread_values();
+        self.spread_emitted();
         self
     }
 
-    fn spread_values(&mut self) {
+    fn spread_emitted(&mut self) {
         let sends = &mut self.sends;
-        self.values.drain(|output, values| {
-            sends.extend(values.map(|value| Outgoing {
+        self.emitted.drain(|output, row| {
+            let outgoing = |incoming: Incoming| Outgoing {
                 to: Target::Output(output),
-                message: Message::default(),
-                value: Some(value),
-            }));
+                message: incoming.message,
+                value: incoming.value,
+            };
+            match row {
+                Row::Values(values) => {
+                    sends.extend(values.map(|value| outgoing(Item::Value(value).into())));
+                }
+                Row::Stretch(stretch) => {
+                    sends.extend(stretch.items().map(|item| outgoing(item.into())));
+                }
+            }
         });
     }
 
@@ -276,7 +238,7 @@ impl Effects {
     /// Forgets everything and keeps the memory for the next turn.
     pub fn clear(&mut self) {
         self.sends.clear();
-        self.values.clear();
+        self.emitted.clear();
         if self.has_only_sends() {
             return;
         }
@@ -333,7 +295,7 @@ impl Turn {
     /// once they are taken.
     pub fn take_answers(&mut self) -> Option<impl Iterator<Item = (ReplyTo, Message)>> {
         let is_answer = |outgoing: &Outgoing| matches!(outgoing.to, Target::Waiting(_));
-        let has_others = !self.effects.values.is_empty() || !self.effects.has_only_sends();
+        let has_others = !self.effects.emitted.is_empty() || !self.effects.has_only_sends();
         if has_others || !self.effects.sends.iter().all(is_answer) {
             return None;
         }
@@ -377,7 +339,19 @@ impl Turn {
     pub fn emit_value(&mut self, output: &str, value: Arc<dyn Value>) -> Result<(), Failure> {
         let output = self.output(output)?;
         self.count_send(value.len_bytes())?;
-        self.effects.values.push(output, value);
+        self.effects.emitted.push(output, value);
+        Ok(())
+    }
+
+    /// As [`Turn::emit`] for each message of a series, in order. As long as it stays in this process and
+    /// nobody needs one of them by itself, all of them cost about as much as one.
+    pub fn emit_series(&mut self, output: &str, series: impl Into<Stretch>) -> Result<(), Failure> {
+        let stretch = series.into();
+        let output = self.output(output)?;
+        self.count_sends(stretch.len(), stretch.len_bytes())?;
+        if !stretch.is_empty() {
+            self.effects.emitted.push_stretch(output, stretch);
+        }
         Ok(())
     }
 
@@ -558,7 +532,7 @@ impl Turn {
     fn push(&mut self, to: Target, message: Message) -> Result<(), Failure> {
         self.count_send(message.len_bytes())?;
         // Nothing overtakes what was emitted before.
-        self.effects.spread_values();
+        self.effects.spread_emitted();
         self.effects.sends.push(Outgoing {
             to,
             message,
@@ -568,9 +542,13 @@ impl Turn {
     }
 
     fn count_send(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.count_sends(1, bytes)
+    }
+
+    fn count_sends(&mut self, count: usize, bytes: usize) -> Result<(), Failure> {
         let effects = &self.effects;
         let sends = effects.sends_count() + effects.asks.len() + effects.children.len();
-        if sends >= self.limits.sends_max {
+        if sends + count > self.limits.sends_max {
             let reason = format!(
                 "one turn may send {} messages, not more: send fewer, or raise sends_max of the stage",
                 self.limits.sends_max

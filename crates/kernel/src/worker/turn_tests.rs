@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::turn::{Effects, Host, LogLevel, Outgoing, Target, Turn, TurnLimits};
-use super::{Failure, Ticket, Value};
+use super::{Bodies, Failure, Ticket, Value};
 use crate::{Address, Message, Timestamp};
 
 struct AnyHost;
@@ -45,7 +45,7 @@ impl Host for AnyHost {
     fn log(&self, _: LogLevel, _: &str) {}
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Number(u32);
 
 impl Value for Number {
@@ -99,7 +99,12 @@ fn values_and_messages_keep_their_order() {
     emit(&mut turn, "out", 5);
     turn.emit("late", Message::new("6")).unwrap();
     emit(&mut turn, "out", 7);
-    assert_eq!(turn.effects().sends_count(), 7);
+    turn.emit_series("out", vec![Number(8), Number(9)]).unwrap();
+    emit(&mut turn, "out", 10);
+    let mut bodies = Bodies::default();
+    bodies.push(b"11");
+    turn.emit_series("late", bodies).unwrap();
+    assert_eq!(turn.effects().sends_count(), 11);
     let expected = [
         ("out", "1"),
         ("late", "2"),
@@ -108,6 +113,10 @@ fn values_and_messages_keep_their_order() {
         ("out", "5"),
         ("late", "6"),
         ("out", "7"),
+        ("out", "8"),
+        ("out", "9"),
+        ("out", "10"),
+        ("late", "11"),
     ];
     let expected = expected.map(|(to, body)| (to.to_owned(), body.to_owned()));
     assert_eq!(told(turn.take_effects()), expected);
@@ -125,4 +134,11 @@ fn values_count_as_sends_and_are_undone() {
     assert!(!turn.effects().is_empty());
     turn.clear();
     assert!(turn.effects().is_empty());
+    let three = vec![Number(1), Number(2), Number(3)];
+    assert!(turn.emit_series("out", three).is_err());
+    turn.emit_series("out", Vec::<Number>::new()).unwrap();
+    assert!(turn.effects().is_empty());
+    turn.emit_series("out", vec![Number(1)]).unwrap();
+    assert!(turn.take_answers().is_none());
+    assert!(!turn.effects().is_empty());
 }

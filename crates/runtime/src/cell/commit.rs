@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use bus::{BusError, Commit, Consumed, Owner, StateWrite, Submitted};
 use bytes::{BufMut, Bytes, BytesMut};
 use kernel::worker::{
-    Ask, ChildChange, Effects, Failure, FailureKind, Incoming, Kind, Outgoing, ReplyTo, Target,
-    TimerChange, Turn, Value,
+    Ask, ChildChange, Effects, Failure, FailureKind, Incoming, Kind, Outgoing, ReplyTo, Row,
+    Stretch, Target, TimerChange, Turn, Value,
 };
 use kernel::{Address, Destination, Headers, Message, Timestamp};
 
@@ -57,7 +57,7 @@ impl Run {
     /// are still at hand, unless they belong to somebody else by now.
     pub async fn commit(&mut self, scope: &Scope) -> Result<(), Failure> {
         if self.is_local() && self.turn(scope).effects().is_empty() {
-            self.desk.incomings.clear();
+            self.desk.forget_messages();
             return Ok(());
         }
         if self.answer_at_once(scope) {
@@ -84,6 +84,7 @@ impl Run {
             return false;
         };
         desk.incomings.clear();
+        desk.stretches.clear();
         for (to, message) in answers {
             if let ReplyTo::Waiting(answer) = to {
                 answer.answer(message);
@@ -104,12 +105,14 @@ impl Run {
         }
         // The messages at hand are not part of it.
         let incomings = std::mem::take(&mut self.desk.incomings);
+        let stretches = std::mem::take(&mut self.desk.stretches);
         let sources = std::mem::take(&mut self.desk.sources);
         let outcome = match self.plan(scope, &mut effects) {
             Ok(plan) => Box::pin(self.carry_out(scope, plan)).await,
             Err(failure) => Err(failure),
         };
         self.desk.incomings = incomings;
+        self.desk.stretches = stretches;
         self.desk.sources = sources;
         outcome
     }
@@ -215,24 +218,48 @@ impl Run {
         }
         // Its memory serves the next turn.
         effects.sends = sends;
-        self.plan_values(effects, &edges, plan);
+        self.plan_emitted(effects, &edges, plan);
     }
 
-    /// Values, which were emitted after all others. Most go to one stage of this process, as they are.
-    fn plan_values(&self, effects: &mut Effects, edges: &[Edges], plan: &mut Plan) {
-        let mut values = effects.take_values();
-        values.drain(|output, values| {
+    /// Values and series, which were emitted after all others. Most go to one stage of this process, as they are.
+    fn plan_emitted(&self, effects: &mut Effects, edges: &[Edges], plan: &mut Plan) {
+        let mut emitted = effects.take_emitted();
+        emitted.drain(|output, row| {
             let edges = &edges[output as usize];
-            match &edges[..] {
-                [Edge::Local { to, way }] => plan.local.batch(to, *way).extend_values(values),
-                _ => {
-                    for value in values {
-                        self.plan_emit(edges, Message::default(), Some(value), plan);
+            match row {
+                Row::Values(values) => match &edges[..] {
+                    [Edge::Local { to, way }] => plan.local.batch(to, *way).extend_values(values),
+                    _ => {
+                        for value in values {
+                            self.plan_emit(edges, Message::default(), Some(value), plan);
+                        }
+                    }
+                },
+                Row::Stretch(stretch) => self.plan_stretch(edges, stretch, plan),
+            }
+        });
+        effects.give_emitted(emitted);
+    }
+
+    fn plan_stretch(&self, edges: &Edges, stretch: Stretch, plan: &mut Plan) {
+        if edges.is_empty() {
+            let counters = &self.cell.stage.counters;
+            let messages = stretch.len() as u64;
+            counters.unconnected.fetch_add(messages, Ordering::Relaxed);
+        }
+        for edge in edges {
+            match edge {
+                Edge::Local { to, way } => {
+                    plan.local.batch(to, *way).push_stretch(stretch.clone());
+                }
+                Edge::Other(address) => {
+                    for item in stretch.items() {
+                        let Incoming { message, value, .. } = item.into();
+                        self.plan_message(address, message, value, plan);
                     }
                 }
             }
-        });
-        effects.give_values(values);
+        }
     }
 
     /// Where an output leads.
@@ -336,7 +363,7 @@ impl Run {
             true => self.submit(scope, &mut plan).await?,
             false => Submitted::Done(bus::AckLevel::Memory),
         };
-        self.desk.incomings.clear();
+        self.desk.forget_messages();
         self.desk.sources.clear();
         self.desk.discarded.clear();
         apply(&self.cell, scope, &mut plan);
@@ -395,7 +422,7 @@ impl Run {
             for source in sources.chain(&self.desk.discarded) {
                 source.subscription.make_stale();
             }
-            self.desk.incomings.clear();
+            self.desk.forget_messages();
             self.desk.sources.clear();
             self.desk.discarded.clear();
             if let Some(extras) = &mut self.body.extras {

@@ -24,6 +24,7 @@ const OWNER_CHECK: &str = "~owner";
 impl Run {
     /// The turn failed. Whether what waits behind its messages may follow at once.
     pub async fn recover(&mut self, scope: &Scope, failure: Failure) -> bool {
+        self.desk.spread();
         match self.desk.incomings.len() {
             0 => {
                 self.body.instance = None;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kernel::Message;
-use kernel::worker::{Effects, Failure, Incoming, Kind, Ticket, Turn, Worker};
+use kernel::worker::{Effects, Failure, Incoming, Kind, Stretch, Ticket, Turn, Worker};
 
 use super::completions::Completions;
 use super::provide::Providing;
@@ -94,6 +94,8 @@ pub(super) struct Desk {
     memory: Option<Box<Effects>>,
     /// The messages of the turn.
     pub incomings: VecDeque<Incoming>,
+    /// Or the messages of the turn that came together, as long as nobody needs one by itself.
+    pub stretches: Vec<Stretch>,
     /// Where they came from; less than there are messages if the others came from this process.
     pub sources: Vec<Option<Source>>,
     /// Those who wait until nothing of a bucket is left in the mailbox.
@@ -121,7 +123,7 @@ impl Desk {
             self.memory = Some(turn.into_memory());
         }
         // Almost always they are empty already.
-        self.incomings.clear();
+        self.forget_messages();
         self.sources.clear();
         self.leaving.clear();
         self.discarded.clear();
@@ -131,6 +133,31 @@ impl Desk {
             DESK.set(Some(self));
         }
     }
+}
+
+/// The messages of the turn.
+impl Desk {
+    fn messages(&self) -> usize {
+        let in_stretches: usize = self.stretches.iter().map(Stretch::len).sum();
+        self.incomings.len() + in_stretches
+    }
+
+    /// Lets each message be one by itself.
+    pub fn spread(&mut self) {
+        spread(&mut self.stretches, &mut self.incomings);
+    }
+
+    pub fn forget_messages(&mut self) {
+        self.incomings.clear();
+        self.stretches.clear();
+    }
+}
+
+/// Lets each message of some series be one by itself.
+fn spread(stretches: &mut Vec<Stretch>, incomings: &mut VecDeque<Incoming>) {
+    let items = stretches.iter().flat_map(Stretch::items);
+    incomings.extend(items.map(Incoming::from));
+    stretches.clear();
 }
 
 enum Next {
@@ -334,8 +361,11 @@ impl Run {
     /// Adds the messages of the first bucket to the turn.
     fn accept_bucket(&mut self, bucket: u32) {
         let desk = &mut *self.desk;
-        // Values come from this process and have no headers, so none of them answers an ask.
-        if !self.cell.stage.is_shared() && desk.batch.take_values(&mut desk.incomings) {
+        // Values and series come from this process and have no headers, so none of them answers an ask.
+        if !self.cell.stage.is_shared()
+            && (desk.batch.take_values(&mut desk.incomings)
+                || desk.batch.take_series(&mut desk.stretches))
+        {
             return;
         }
         // Without headers none of them answers an ask.
@@ -388,13 +418,13 @@ impl Run {
 
     /// Handles and commits the messages at hand, of one scope. Whether the next may follow.
     async fn group(&mut self, scope: &Scope) -> bool {
-        if self.desk.incomings.is_empty() {
+        let messages = self.desk.messages() as u64;
+        if messages == 0 {
             if !self.desk.discarded.is_empty() {
                 Box::pin(self.commit_or_log(scope)).await;
             }
             return true;
         }
-        let messages = self.desk.incomings.len() as u64;
         match self.attempt(scope).await {
             Ok(()) => {}
             Err(failure) => return Box::pin(self.recover(scope, failure)).await,
@@ -428,18 +458,23 @@ impl Run {
         }
         self.turn(scope);
         let limit = self.call_limit();
+        let takes_values = self.version().code.takes_values();
+        let desk = &mut *self.desk;
         let instance = self.body.instance.as_mut().expect("it was started");
-        let (_, turn) = self.desk.turn.as_mut().expect("it was begun");
-        let messages = self.desk.incomings.make_contiguous();
-        if !self
-            .body
-            .version
-            .as_ref()
-            .is_some_and(|v| v.code.takes_values())
-        {
-            messages.iter_mut().for_each(Incoming::encode_value);
-        }
-        let handled = host::call(limit, instance.handle(messages, turn)).await;
+        let (_, turn) = desk.turn.as_mut().expect("it was begun");
+        let takes_series = |messages| instance.takes_series(messages);
+        let handled = match desk.incomings.is_empty() && desk.stretches.iter().all(takes_series) {
+            true => instance.handle_series(&desk.stretches, turn),
+            false => {
+                spread(&mut desk.stretches, &mut desk.incomings);
+                let messages = desk.incomings.make_contiguous();
+                if !takes_values {
+                    messages.iter_mut().for_each(Incoming::encode_value);
+                }
+                instance.handle(messages, turn)
+            }
+        };
+        let handled = host::call(limit, handled).await;
         if handled.is_err() {
             turn.clear();
         }

@@ -246,6 +246,7 @@ impl Stage {
                 cells: &cells,
                 max,
             };
+            batch.unfold();
             match batch.values() {
                 Some(values) => self.sort_out(values, &places, sorted, refused),
                 None => self.sort_out(batch.spread(), &places, sorted, refused),

@@ -41,7 +41,7 @@ where
     }
 }
 
-fn code<W: Worker + 'static>(
+pub fn code<W: Worker + 'static>(
     kind: PluginKind,
     takes_values: bool,
     make: impl Fn() -> W + Send + Sync + 'static,
@@ -67,8 +67,8 @@ impl Worker for Silent {
 }
 
 /// A number that stays a number.
-#[derive(Debug)]
-struct Number(u64);
+#[derive(Clone, Debug)]
+pub struct Number(pub u64);
 
 impl Value for Number {
     fn encode(&self) -> Bytes {
@@ -144,12 +144,12 @@ impl Worker for Noting {
     }
 }
 
-fn noting(notes: &Arc<Mutex<Vec<String>>>) -> Arc<dyn Code> {
+pub fn noting(notes: &Arc<Mutex<Vec<String>>>) -> Arc<dyn Code> {
     let notes = notes.clone();
     native("noting", "1.0.0", move |_| Noting(notes.clone()))
 }
 
-fn numbers(end: u64) -> Vec<String> {
+pub fn numbers(end: u64) -> Vec<String> {
     (0..end).map(|number| number.to_string()).collect()
 }
 

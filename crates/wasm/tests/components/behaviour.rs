@@ -6,9 +6,23 @@ use std::time::Duration;
 use crate::support::{HOST, Running, bodies, code, component, now, text};
 use bytes::Bytes;
 use kernel::worker::{
-    Answer, Code, FailureKind, Incoming, InstanceLimits, Kind, LogLevel, ReplyTo, Target,
+    Answer, Bodies, Code, FailureKind, Incoming, InstanceLimits, Kind, LogLevel, ReplyTo, Row,
+    Stretch, Target, Value,
 };
 use kernel::{Headers, Message};
+
+#[derive(Clone, Debug)]
+struct Number;
+
+impl Value for Number {
+    fn encode(&self) -> Bytes {
+        Bytes::new()
+    }
+
+    fn len_bytes(&self) -> usize {
+        0
+    }
+}
 
 /// A message that asks for an answer at this address.
 fn question(body: &str, reply_to: &str) -> Incoming {
@@ -69,6 +83,58 @@ fn large_and_many_messages_arrive_whole() {
     let effects = echo.handle(&many).unwrap();
     assert_eq!(effects.sends.len(), 5_000);
     assert_eq!(&effects.sends[4_999].message.body[..], b"4999");
+}
+
+/// What it emits when it is given these messages at once.
+fn emitted(running: &mut Running, messages: &[Stretch]) -> Vec<Stretch> {
+    now(running.worker.handle_series(messages, &mut running.turn)).unwrap();
+    let mut stretches = Vec::new();
+    running
+        .turn
+        .take_effects()
+        .take_emitted()
+        .drain(|_, row| match row {
+            Row::Stretch(stretch) => stretches.push(stretch),
+            Row::Values(_) => panic!("a component has no values"),
+        });
+    stretches
+}
+
+#[test]
+fn bodies_come_and_go_together() {
+    let mut echo = Running::start(&*code("echo"), b"");
+    let mut given = Bodies::default();
+    (0..5_000).for_each(|n: u32| given.push(n.to_string().as_bytes()));
+    let mut rest = Stretch::from(given.clone());
+    assert!(echo.worker.takes_series(&rest));
+    let first = rest.take_front(7);
+    let stretches = emitted(&mut echo, &[first, rest]);
+    assert!(stretches.len() < 10, "{} calls", stretches.len());
+    let mut got = Bodies::default();
+    for (part, range) in stretches.iter().map(|s| s.part_of::<Bodies>().unwrap()) {
+        got.extend_from(part, range);
+    }
+    assert_eq!(got, given);
+    let values = Stretch::from(Vec::<Number>::new());
+    assert!(!echo.worker.takes_series(&values));
+}
+
+#[test]
+fn bodies_of_which_one_fails_leave_nothing_behind() {
+    let mut worker = Running::start(&*code("hostile"), b"fail");
+    let bodies = |all: &[&str]| {
+        let mut bodies = Bodies::default();
+        all.iter().for_each(|body| bodies.push(body.as_bytes()));
+        [Stretch::from(bodies)]
+    };
+    let given = bodies(&["a", "fail", "b"]);
+    let failure = now(worker.worker.handle_series(&given, &mut worker.turn)).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Error);
+    assert!(worker.turn.take_effects().is_empty());
+    now(worker
+        .worker
+        .handle_series(&bodies(&["a"]), &mut worker.turn))
+    .unwrap();
 }
 
 #[test]

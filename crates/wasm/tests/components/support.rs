@@ -134,7 +134,7 @@ impl Running {
     /// Handles these messages and gives what it did.
     pub fn handle(&mut self, messages: &[Incoming]) -> Result<Effects, Failure> {
         let result = now(self.worker.handle(messages, &mut self.turn));
-        let effects = self.turn.take_effects();
+        let effects = self.turn.take_effects().spread();
         result.map(|()| effects)
     }
 

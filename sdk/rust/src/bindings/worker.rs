@@ -4,6 +4,7 @@
 //   * export-macro-name: export_worker
 //   * pub-export-macro
 pub type Message = hivewire::worker::types::Message;
+pub type Bodies = hivewire::worker::types::Bodies;
 #[doc(hidden)]
 #[allow(non_snake_case, unused_unsafe)]
 pub unsafe fn _export_init_cabi<T_: Guest>(arg0: *mut u8, arg1: usize) -> *mut u8 {
@@ -360,6 +361,66 @@ pub unsafe fn _export_stop_cabi<T_: Guest>() {
         { T_::stop() };
     }
 }
+#[doc(hidden)]
+#[allow(non_snake_case, unused_unsafe)]
+pub unsafe fn _export_handle_bodies_cabi<T_: Guest>(
+    arg0: *mut u8,
+    arg1: usize,
+    arg2: *mut u8,
+    arg3: usize,
+) -> *mut u8 {
+    unsafe {
+        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
+        let result2 = {
+            let len0 = arg1;
+            let len1 = arg3;
+            T_::handle_bodies(hivewire::worker::types::Bodies {
+                bytes: <_ as From<
+                    _rt::Vec<_>,
+                >>::from(_rt::Vec::from_raw_parts(arg0.cast(), len0, len0)),
+                ends: <_ as From<
+                    _rt::Vec<_>,
+                >>::from(_rt::Vec::from_raw_parts(arg2.cast(), len1, len1)),
+            })
+        };
+        let ptr3 = (&raw mut _RET_AREA.0).cast::<u8>();
+        match result2 {
+            Ok(_) => {
+                *ptr3.add(0).cast::<u8>() = (0i32) as u8;
+            }
+            Err(e) => {
+                *ptr3.add(0).cast::<u8>() = (1i32) as u8;
+                let vec4 = (e.into_bytes()).into_boxed_slice();
+                let ptr4 = vec4.as_ptr().cast::<u8>();
+                let len4 = vec4.len();
+                ::core::mem::forget(vec4);
+                *ptr3.add(2 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
+                *ptr3.add(::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr4
+                    .cast_mut();
+            }
+        };
+        ptr3
+    }
+}
+#[doc(hidden)]
+#[allow(non_snake_case)]
+pub unsafe fn __post_return_handle_bodies<T_: Guest>(arg0: *mut u8) {
+    unsafe {
+        let l0 = i32::from(*arg0.add(0).cast::<u8>());
+        match l0 {
+            0 => {}
+            _ => {
+                let l1 = *arg0
+                    .add(::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>();
+                let l2 = *arg0
+                    .add(2 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>();
+                _rt::cabi_dealloc(l1, l2, 1);
+            }
+        }
+    }
+}
 pub trait Guest {
     /// Called once, before anything else, with the arguments of the deployment.
     #[allow(async_fn_in_trait)]
@@ -377,10 +438,14 @@ pub trait Guest {
     /// Called before the worker is stopped for good.
     #[allow(async_fn_in_trait)]
     fn stop() -> ();
+    /// As `handle`, for messages of which none has headers, waits for an answer, was tried before, or is anything but a
+    /// message: a host that knows this export may use it for them.
+    #[allow(async_fn_in_trait)]
+    fn handle_bodies(bodies: Bodies) -> ::core::result::Result<(), _rt::String>;
 }
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __export_world_worker_cabi {
+macro_rules! __export_world_bulk_worker_cabi {
     ($ty:ident with_types_in $($path_to_types:tt)*) => {
         const _ : () = { #[unsafe (export_name = "init")] unsafe extern "C" fn
         export_init(arg0 : * mut u8, arg1 : usize,) -> * mut u8 { unsafe {
@@ -402,11 +467,17 @@ macro_rules! __export_world_worker_cabi {
         _post_return_load(arg0 : * mut u8,) { unsafe { $($path_to_types)*::
         __post_return_load::<$ty > (arg0) } } #[unsafe (export_name = "stop")] unsafe
         extern "C" fn export_stop() { unsafe { $($path_to_types)*::
-        _export_stop_cabi::<$ty > () } } };
+        _export_stop_cabi::<$ty > () } } #[unsafe (export_name = "handle-bodies")] unsafe
+        extern "C" fn export_handle_bodies(arg0 : * mut u8, arg1 : usize, arg2 : * mut
+        u8, arg3 : usize,) -> * mut u8 { unsafe { $($path_to_types)*::
+        _export_handle_bodies_cabi::<$ty > (arg0, arg1, arg2, arg3) } } #[unsafe
+        (export_name = "cabi_post_handle-bodies")] unsafe extern "C" fn
+        _post_return_handle_bodies(arg0 : * mut u8,) { unsafe { $($path_to_types)*::
+        __post_return_handle_bodies::<$ty > (arg0) } } };
     };
 }
 #[doc(hidden)]
-pub use __export_world_worker_cabi;
+pub use __export_world_bulk_worker_cabi;
 #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
 #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
 struct _RetArea([::core::mem::MaybeUninit<u8>; 3 * ::core::mem::size_of::<*const u8>()]);
@@ -499,6 +570,25 @@ pub mod hivewire {
                         .finish()
                 }
             }
+            /// Many messages that have nothing but a body: quicker to hand over than one by one.
+            #[derive(Clone)]
+            pub struct Bodies {
+                /// All bodies, one after another.
+                pub bytes: _rt::Vec<u8>,
+                /// Where each of them ends; the last one is the number of bytes.
+                pub ends: _rt::Vec<u32>,
+            }
+            impl ::core::fmt::Debug for Bodies {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Bodies")
+                        .field("bytes", &self.bytes)
+                        .field("ends", &self.ends)
+                        .finish()
+                }
+            }
         }
         /// What a worker can do with messages. Nothing leaves before the turn is committed: if `handle`
         /// fails, nothing was sent. A function that may not be used, or too often, ends the turn.
@@ -508,6 +598,7 @@ pub mod hivewire {
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
+            pub type Bodies = super::super::super::hivewire::worker::types::Bodies;
             pub type Outgoing<'a> = super::super::super::hivewire::worker::types::Outgoing<
                 'a,
             >;
@@ -589,6 +680,58 @@ pub mod hivewire {
                         len2,
                         result6,
                         len6,
+                    );
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// As `emit` for each of these bodies, in order.
+            #[allow(async_fn_in_trait)]
+            pub fn emit_all(output: &str, bodies: &Bodies) -> () {
+                unsafe {
+                    let vec0 = output;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let super::super::super::hivewire::worker::types::Bodies {
+                        bytes: bytes1,
+                        ends: ends1,
+                    } = &bodies;
+                    let vec2 = bytes1;
+                    let ptr2 = vec2.as_ptr().cast::<u8>();
+                    let len2 = vec2.len();
+                    let vec3 = ends1;
+                    let ptr3 = vec3.as_ptr().cast::<u8>();
+                    let len3 = vec3.len();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "hivewire:worker/messages@1.0.0")]
+                    unsafe extern "C" {
+                        #[link_name = "emit-all"]
+                        fn wit_import4(
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import4(
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import4(
+                        ptr0.cast_mut(),
+                        len0,
+                        ptr2.cast_mut(),
+                        len2,
+                        ptr3.cast_mut(),
+                        len3,
                     );
                 }
             }
@@ -1717,54 +1860,57 @@ mod _rt {
 #[allow(unused_macros)]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __export_worker_impl {
+macro_rules! __export_bulk_worker_impl {
     ($ty:ident) => {
         self::export_worker!($ty with_types_in self);
     };
     ($ty:ident with_types_in $($path_to_types_root:tt)*) => {
-        $($path_to_types_root)*:: __export_world_worker_cabi!($ty with_types_in
+        $($path_to_types_root)*:: __export_world_bulk_worker_cabi!($ty with_types_in
         $($path_to_types_root)*); const _ : () = { #[rustfmt::skip] #[cfg(target_arch =
         "wasm32")] #[unsafe (link_section =
-        "component-type:wit-bindgen:0.63.0:hivewire:worker@1.0.0:worker:imports and exports")]
+        "component-type:wit-bindgen:0.63.0:hivewire:worker@1.0.0:bulk-worker:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1267] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1413] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf6\x08\x01A\x02\x01\
-A\x1c\x01B\x0b\x01w\x04\0\x06ticket\x03\0\0\x01q\x05\x07message\0\0\x05reply\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x83\x0a\x01A\x02\x01\
+A\x20\x01B\x0e\x01w\x04\0\x06ticket\x03\0\0\x01q\x05\x07message\0\0\x05reply\x01\
 \x01\0\x09timed-out\x01\x01\0\x05timer\x01s\0\x0bchild-ended\x01s\0\x04\0\x04kin\
 d\x03\0\x02\x01p}\x01o\x02ss\x01p\x05\x01r\x05\x04body\x04\x07headers\x06\x04kin\
 d\x03\x0dexpects-reply\x7f\x05triesy\x04\0\x07message\x03\0\x07\x01r\x02\x04body\
-\x04\x07headers\x06\x04\0\x08outgoing\x03\0\x09\x03\0\x1bhivewire:worker/types@1\
-.0.0\x05\0\x02\x03\0\0\x08outgoing\x02\x03\0\0\x06ticket\x01B\x11\x02\x03\x02\x01\
-\x01\x04\0\x08outgoing\x03\0\0\x02\x03\x02\x01\x02\x04\0\x06ticket\x03\0\x02\x01\
-@\x02\x06outputs\x07message\x01\x01\0\x04\0\x04emit\x01\x04\x01j\0\x01s\x01@\x02\
-\x07addresss\x07message\x01\0\x05\x04\0\x04send\x01\x06\x01@\x02\x05indexy\x07me\
-ssage\x01\0\x05\x04\0\x05reply\x01\x07\x01ks\x01@\x01\x05indexy\0\x08\x04\0\x0dr\
-eply-address\x01\x09\x01j\x01\x03\x01s\x01@\x03\x07addresss\x07message\x01\x0ati\
-meout-msy\0\x0a\x04\0\x03ask\x01\x0b\x03\0\x1ehivewire:worker/messages@1.0.0\x05\
-\x03\x01B\x0c\x01p}\x01k\0\x01@\x01\x03key\0\0\x01\x04\0\x03get\x01\x02\x01@\x02\
-\x03key\0\x05value\0\x01\0\x04\0\x03set\x01\x03\x01@\x01\x03key\0\x01\0\x04\0\x06\
-remove\x01\x04\x01o\x02\0\0\x01p\x05\x01@\x03\x06prefix\0\x05after\x01\x09pairs-\
-maxy\0\x06\x04\0\x04scan\x01\x07\x03\0\x1bhivewire:worker/state@1.0.0\x05\x04\x01\
-B\x0b\x01p}\x01@\x03\x04names\x08after-msw\x04body\0\x01\0\x04\0\x09set-timer\x01\
-\x01\x01@\x01\x04names\x01\0\x04\0\x0ccancel-timer\x01\x02\x01j\0\x01s\x01@\x02\x04\
-names\x04args\0\0\x03\x04\0\x05spawn\x01\x04\x04\0\x0astop-child\x01\x02\x01@\0\x01\
-\0\x04\0\x03end\x01\x05\x03\0\x1ahivewire:worker/life@1.0.0\x05\x05\x01B\x09\x01\
-m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01@\x02\x05level\
-\x01\x04lines\x01\0\x04\0\x03log\x01\x02\x01@\0\0w\x04\0\x03now\x01\x03\x04\0\x06\
-random\x01\x03\x01@\0\0s\x04\0\x07address\x01\x04\x03\0\"hivewire:worker/surroun\
-dings@1.0.0\x05\x06\x02\x03\0\0\x07message\x03\0\x07message\x03\0\x07\x01p}\x01j\
-\0\x01s\x01@\x01\x04args\x09\0\x0a\x04\0\x04init\x01\x0b\x01p\x08\x01@\x01\x08me\
-ssages\x0c\0\x0a\x04\0\x06handle\x01\x0d\x01j\x01\x09\x01s\x01@\0\0\x0e\x04\0\x04\
-save\x01\x0f\x01@\x01\x08snapshot\x09\0\x0a\x04\0\x04load\x01\x10\x01@\0\x01\0\x04\
-\0\x04stop\x01\x11\x04\0\x1chivewire:worker/worker@1.0.0\x04\0\x0b\x0c\x01\0\x06\
-worker\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.262\
-.0\x10wit-bindgen-rust\x060.63.0";
+\x04\x07headers\x06\x04\0\x08outgoing\x03\0\x09\x01py\x01r\x02\x05bytes\x04\x04e\
+nds\x0b\x04\0\x06bodies\x03\0\x0c\x03\0\x1bhivewire:worker/types@1.0.0\x05\0\x02\
+\x03\0\0\x06bodies\x02\x03\0\0\x08outgoing\x02\x03\0\0\x06ticket\x01B\x15\x02\x03\
+\x02\x01\x01\x04\0\x06bodies\x03\0\0\x02\x03\x02\x01\x02\x04\0\x08outgoing\x03\0\
+\x02\x02\x03\x02\x01\x03\x04\0\x06ticket\x03\0\x04\x01@\x02\x06outputs\x07messag\
+e\x03\x01\0\x04\0\x04emit\x01\x06\x01@\x02\x06outputs\x06bodies\x01\x01\0\x04\0\x08\
+emit-all\x01\x07\x01j\0\x01s\x01@\x02\x07addresss\x07message\x03\0\x08\x04\0\x04\
+send\x01\x09\x01@\x02\x05indexy\x07message\x03\0\x08\x04\0\x05reply\x01\x0a\x01k\
+s\x01@\x01\x05indexy\0\x0b\x04\0\x0dreply-address\x01\x0c\x01j\x01\x05\x01s\x01@\
+\x03\x07addresss\x07message\x03\x0atimeout-msy\0\x0d\x04\0\x03ask\x01\x0e\x03\0\x1e\
+hivewire:worker/messages@1.0.0\x05\x04\x01B\x0c\x01p}\x01k\0\x01@\x01\x03key\0\0\
+\x01\x04\0\x03get\x01\x02\x01@\x02\x03key\0\x05value\0\x01\0\x04\0\x03set\x01\x03\
+\x01@\x01\x03key\0\x01\0\x04\0\x06remove\x01\x04\x01o\x02\0\0\x01p\x05\x01@\x03\x06\
+prefix\0\x05after\x01\x09pairs-maxy\0\x06\x04\0\x04scan\x01\x07\x03\0\x1bhivewir\
+e:worker/state@1.0.0\x05\x05\x01B\x0b\x01p}\x01@\x03\x04names\x08after-msw\x04bo\
+dy\0\x01\0\x04\0\x09set-timer\x01\x01\x01@\x01\x04names\x01\0\x04\0\x0ccancel-ti\
+mer\x01\x02\x01j\0\x01s\x01@\x02\x04names\x04args\0\0\x03\x04\0\x05spawn\x01\x04\
+\x04\0\x0astop-child\x01\x02\x01@\0\x01\0\x04\0\x03end\x01\x05\x03\0\x1ahivewire\
+:worker/life@1.0.0\x05\x06\x01B\x09\x01m\x04\x05debug\x04info\x04warn\x05error\x04\
+\0\x05level\x03\0\0\x01@\x02\x05level\x01\x04lines\x01\0\x04\0\x03log\x01\x02\x01\
+@\0\0w\x04\0\x03now\x01\x03\x04\0\x06random\x01\x03\x01@\0\0s\x04\0\x07address\x01\
+\x04\x03\0\"hivewire:worker/surroundings@1.0.0\x05\x07\x02\x03\0\0\x07message\x03\
+\0\x07message\x03\0\x08\x03\0\x06bodies\x03\0\x01\x01p}\x01j\0\x01s\x01@\x01\x04\
+args\x0b\0\x0c\x04\0\x04init\x01\x0d\x01p\x09\x01@\x01\x08messages\x0e\0\x0c\x04\
+\0\x06handle\x01\x0f\x01j\x01\x0b\x01s\x01@\0\0\x10\x04\0\x04save\x01\x11\x01@\x01\
+\x08snapshot\x0b\0\x0c\x04\0\x04load\x01\x12\x01@\0\x01\0\x04\0\x04stop\x01\x13\x01\
+@\x01\x06bodies\x0a\0\x0c\x04\0\x0dhandle-bodies\x01\x14\x04\0!hivewire:worker/b\
+ulk-worker@1.0.0\x04\0\x0b\x11\x01\0\x0bbulk-worker\x03\0\0\0G\x09producers\x01\x0c\
+processed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
         };
     };
 }
 #[doc(inline)]
-pub use __export_worker_impl as export_worker;
+pub use __export_bulk_worker_impl as export_worker;
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {
