@@ -195,6 +195,10 @@ impl Runtime {
         };
         match stage {
             Ok(stage) => {
+                let left = match stage.is_shared() {
+                    true => left,
+                    false => stage.take_over(left),
+                };
                 self.shared.add_stage(address, stage.clone());
                 self.retake(&stage, held).await;
                 let refused = stage.dispatch_all(left).await;

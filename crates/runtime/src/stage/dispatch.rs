@@ -213,12 +213,27 @@ impl Stage {
         refused.extend(std::iter::from_fn(|| batch.pop()).map(no_room));
     }
 
+    /// Takes what the stage left whose place this one takes, before anybody else can send to it, so that nobody is overtaken. It
+    /// was within the limits of that one, so the room that there is here does not matter. Gives what is to be dispatched later.
+    pub fn take_over(&self, left: Vec<Incoming>) -> Vec<Incoming> {
+        let (mut batch, mut refused) = (Messages::default(), Vec::new());
+        left.into_iter().for_each(|incoming| batch.push(incoming));
+        self.dispatch_up_to(u32::MAX, &mut batch, &mut refused);
+        let refused = refused.into_iter().map(|refused| refused.incoming);
+        refused.chain(std::iter::from_fn(|| batch.pop())).collect()
+    }
+
     /// Hands over those for which there is room now; the others stay in the batch.
     fn try_dispatch_batch(&self, batch: &mut Messages, way: Way, refused: &mut Vec<NoRoom>) {
         let max = match way {
             Way::Inside => self.spill_messages_max(),
             Way::Edge | Way::Sent => self.mailbox_messages_max(),
         };
+        self.dispatch_up_to(max, batch, refused);
+    }
+
+    /// As [`Stage::try_dispatch_batch`], so that no more than this wait for each worker.
+    fn dispatch_up_to(&self, max: u32, batch: &mut Messages, refused: &mut Vec<NoRoom>) {
         if self.is_routed() {
             if let Some(owner) = self.owner.lock().clone() {
                 owner.try_push_all(batch, max);

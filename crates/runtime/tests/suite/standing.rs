@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use async_trait::async_trait;
 use kernel::Message;
 use kernel::worker::{Code, Failure, Incoming, Start, Turn, Worker, native};
+use parking_lot::Mutex;
 use runtime::{Delivery, Settings, StageKind, StageSpec, StageState, StageView, StopTarget};
 
 use super::rig::{Rig, does, spec, stage, text, until};
@@ -231,4 +232,72 @@ async fn whoever_waits_for_a_stage_waits_for_the_one_that_takes_its_place() {
     // The control: where nobody takes its place they are dead letters.
     let (seen, dead) = after_full(false).await;
     assert!(dead > 0 && seen < MESSAGES, "{seen} {dead}");
+}
+
+/// Waits until it may go on, and writes down what it got.
+struct Noting {
+    may_go: Arc<AtomicBool>,
+    notes: Arc<Mutex<Vec<String>>>,
+}
+
+#[async_trait]
+impl Worker for Noting {
+    async fn receive(&mut self, message: &Incoming, _: &mut Turn) -> Result<(), Failure> {
+        while !self.may_go.load(Ordering::SeqCst) {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        self.notes.lock().push(text(&message.message));
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_overtakes_what_a_stage_left_to_the_one_that_takes_its_place() {
+    let rig = Rig::new();
+    let (first_may_go, second_may_go) = (Arc::<AtomicBool>::default(), Arc::default());
+    let notes = Arc::<Mutex<Vec<String>>>::default();
+    let code = |may_go: &Arc<AtomicBool>| {
+        let (may_go, notes) = (may_go.clone(), notes.clone());
+        native("noting", "1.0.0", move |_: &Start| Noting {
+            may_go: may_go.clone(),
+            notes: notes.clone(),
+        })
+    };
+    let room = |messages| {
+        let mut spec = spec("f/full").delivery(Delivery::Memory);
+        spec.intake.mailbox_messages_max = messages;
+        spec.intake.batch_messages_max = 1;
+        spec.instance_limits.call_ms_max = 60_000;
+        spec
+    };
+    let body = |number| format!(r#"{{"key": 1, "number": {number}}}"#);
+    rig.deploy(room(20), code(&first_may_go)).await;
+    let sender = spec("f/sender")
+        .delivery(Delivery::Memory)
+        .output("out", stage("f/full"));
+    let many = does("1", move |_, turn| {
+        (0..MESSAGES).try_for_each(|number| turn.emit("out", Message::new(body(number))))
+    });
+    rig.deploy(sender, many).await;
+    rig.send("f/sender", "go").await;
+    let waiting = || rig.runtime.stage(&stage("f/full")).map_or(0, |v| v.waiting);
+    until("it is full", async || waiting() >= 19).await;
+    let keyed = room(2).kind(StageKind::Keyed("json:/key".parse().unwrap()));
+    let (runtime, second) = (rig.runtime.clone(), code(&second_may_go));
+    let changing = tokio::spawn(async move { runtime.deploy(keyed, second).await });
+    until("it ends", async || {
+        let view = rig.runtime.stage(&stage("f/full"));
+        view.is_none_or(|view| view.state == StageState::Stopping)
+    })
+    .await;
+    first_may_go.store(true, Ordering::SeqCst);
+    changing.await.unwrap().unwrap();
+    // There is no room for what waits, but nothing of it may come behind what the sender still has.
+    assert!(waiting() > 2, "{}", waiting());
+    second_may_go.store(true, Ordering::SeqCst);
+    until("all are handled", async || {
+        notes.lock().len() as u64 == MESSAGES
+    })
+    .await;
+    assert_eq!(*notes.lock(), (0..MESSAGES).map(body).collect::<Vec<_>>());
 }
