@@ -57,7 +57,7 @@ pub fn run(query: Query, events: u32) -> Result<Outcome> {
 
 /// Runs a query that looks at each event by itself.
 fn each<R: Value + Clone + Summed>(query: fn(&Event) -> Option<R>, events: u32) -> Result<Outcome> {
-    let step = Step::single("query", move || Each(query));
+    let step = Step::single("query", move || Each::new(query));
     rig::run_from::<_, R>(SOURCES, event, events, vec![step])
 }
 
