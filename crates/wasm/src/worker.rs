@@ -17,6 +17,8 @@ use crate::instance::{Instance, Shared};
 const HANDLE_BODIES: &str = "handle-bodies";
 /// Longer bodies are handed over one by one, where they are copied once less.
 const BODY_BYTES_MAX: usize = 1_024;
+/// A longer series is handed over message by message, and memory for more is not kept.
+const BODIES_BYTES_MAX: usize = 256 << 10;
 
 /// A component that was checked, compiled and linked, ready for instances.
 pub struct WorkerCode {
@@ -129,6 +131,7 @@ impl WorkerInstance {
             },
         );
         self.bodies.bytes.clear();
+        self.bodies.bytes.shrink_to(BODIES_BYTES_MAX);
         self.bodies.ends.clear();
         handled
     }
@@ -164,7 +167,7 @@ impl Worker for WorkerInstance {
     }
 
     fn takes_series(&self, messages: &Stretch) -> bool {
-        self.takes_bodies && messages.is::<Bodies>()
+        self.takes_bodies && messages.is::<Bodies>() && messages.len_bytes() <= BODIES_BYTES_MAX
     }
 
     async fn handle_series(&mut self, series: &[Stretch], turn: &mut Turn) -> Result<(), Failure> {

@@ -7,7 +7,8 @@ use crate::{Failure, Level, Message, Outgoing, Result, State, Ticket};
 /// What a worker can do during a turn. Nothing leaves before the turn is committed: if the worker
 /// fails, nothing was sent, and the state is as it was before.
 ///
-/// A function that may not be used, or too often, ends the turn: it does not return.
+/// A function that may not be used, or too often, ends the turn: it does not return. What is emitted is handed over many at
+/// a time, so a message that may not be emitted ends the turn later, at its end at the latest.
 #[derive(Debug, Default)]
 pub struct Context {
     turn: u64,

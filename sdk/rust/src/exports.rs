@@ -13,8 +13,9 @@ pub use crate::bindings::{router, worker};
 use crate::bindings::worker::hivewire::worker::surroundings;
 use crate::{Candidate, Context, Failure, Level, Message, Router, Worker};
 
-/// Memory of more messages is not kept.
+/// Memory of more messages, and of longer bodies, is not kept.
 const KEPT_MAX: usize = 1_024;
+const KEPT_BYTES_MAX: usize = 1_024;
 
 /// The one instance of a worker in its component, and what it needs for its turns.
 #[derive(Default)]
@@ -65,6 +66,8 @@ impl<W: Worker> WorkerInstance<W> {
                 .worker
                 .handle(&inner.plain[..count], &mut inner.context);
             inner.plain.truncate(KEPT_MAX);
+            let handled_ones = inner.plain.iter_mut().take(count);
+            handled_ones.for_each(|message| message.forget_more_than(KEPT_BYTES_MAX));
             handled
         })
     }

@@ -56,6 +56,13 @@ impl Message {
         self.place.turn = turn;
     }
 
+    /// Gives back the memory of a body that is longer.
+    pub(crate) fn forget_more_than(&mut self, bytes: usize) {
+        if self.body.capacity() > bytes {
+            self.body = Vec::new();
+        }
+    }
+
     /// The body as text; fails if it is none.
     pub fn text(&self) -> Result<&str> {
         std::str::from_utf8(&self.body).map_err(|_| Failure::from("the body is not UTF-8 text"))

@@ -117,6 +117,9 @@ fn bodies_come_and_go_together() {
     assert_eq!(got, given);
     let values = Stretch::from(Vec::<Number>::new());
     assert!(!echo.worker.takes_series(&values));
+    let mut long = Bodies::default();
+    long.push(&vec![b'x'; 1 << 20]);
+    assert!(!echo.worker.takes_series(&long.into()));
 }
 
 #[test]
