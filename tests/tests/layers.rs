@@ -35,6 +35,10 @@ const LAYERS: &[(&str, &[&str])] = &[
         "hivewire-flows",
         &["hivewire-bus", "hivewire-kernel", "hivewire-runtime"],
     ),
+    (
+        "hivewire-crawl",
+        &["hivewire-bus", "hivewire-flows", "hivewire-kernel"],
+    ),
     ("hivewire-wasm", &["hivewire-kernel"]),
     // For those who write workers; they know nothing of what runs them.
     ("hivewire-build", &["hivewire-kernel"]),
@@ -46,6 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "hivewire-build",
             "hivewire-bus",
             "hivewire-control",
+            "hivewire-crawl",
             "hivewire-flows",
             "hivewire-journal",
             "hivewire-kernel",
