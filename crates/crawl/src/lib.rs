@@ -7,6 +7,7 @@
 //! What it deliberately does not do: it runs nothing itself. Its plug-ins are stages of ordinary flows, and whoever runs flows
 //! runs them.
 
+pub mod fetch;
 mod plugins;
 pub mod visit;
 
