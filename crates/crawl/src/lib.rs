@@ -4,4 +4,5 @@
 //! runs them.
 
 pub mod address;
+pub mod domain;
 pub mod wrong;
