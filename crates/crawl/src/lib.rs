@@ -5,4 +5,5 @@
 
 pub mod address;
 pub mod domain;
+pub mod robots;
 pub mod wrong;
