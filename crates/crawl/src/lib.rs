@@ -5,5 +5,6 @@
 
 pub mod address;
 pub mod domain;
+pub mod pace;
 pub mod robots;
 pub mod wrong;
