@@ -2,3 +2,5 @@
 //!
 //! What it deliberately does not do: it runs nothing itself. Its plug-ins are stages of ordinary flows, and whoever runs flows
 //! runs them.
+
+mod html;
