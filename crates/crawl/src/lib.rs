@@ -4,3 +4,4 @@
 //! runs them.
 
 mod html;
+pub mod links;

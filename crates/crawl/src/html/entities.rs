@@ -41,7 +41,10 @@ fn numeric(after: &[u8], out: &mut String) -> usize {
     };
     let mut end = start;
     let mut code = 0_u32;
-    while let Some(digit) = after.get(end).and_then(|&byte| char::from(byte).to_digit(radix)) {
+    while let Some(digit) = after
+        .get(end)
+        .and_then(|&byte| char::from(byte).to_digit(radix))
+    {
         code = code.saturating_mul(radix).saturating_add(digit);
         end += 1;
     }

@@ -79,7 +79,10 @@ impl TokenSink for Sink {
                 let attributes = tag.attrs.iter();
                 let attributes = attributes
                     .map(|attribute| {
-                        (attribute.name.local.to_string(), attribute.value.to_string())
+                        (
+                            attribute.name.local.to_string(),
+                            attribute.value.to_string(),
+                        )
                     })
                     .collect();
                 let name = Name::of(tag.name.as_bytes());
@@ -110,12 +113,86 @@ fn theirs(html: &str) -> Vec<Piece> {
 }
 
 const NASTY: &[&str] = &[
-    "<", ">", "/", "</", "/>", "<!", "<!--", "-->", "--!>", "--", "-", "<!-->", "<!--->", "<?", "=", "\"", "'", " ",
-    "\n", "\t", "a", "A", "<a", "<a ", "</a>", "href", "href=", " href=\"", " HREF='", "<p>", "<script>", "</script>",
-    "</script", "<script", "<SCRIPT ", "</SCRIPT\t>", "<style>", "</style>", "<title>", "</title>", "<textarea>",
-    "</textarea >", "<xmp>", "</xmp/>", "<iframe src=x>", "</iframe>", "<plaintext>", "<!doctype html>", "<![CDATA[", "]]>",
-    "&", "&amp;", "&amp", "&copy", "&copy=", "&copyx", "&notit;", "&#65;", "&#x20ac", "&#128;", "&#0;", "&#xd800;", "&#99999999999;",
-    "&#", "&#x", "&nosuch;", ";", "&ngE;", "é", "漢", "x=y", "x='", "<b/>", "<b / >", "<b x=/>", "<br/", "!", "[", "]", "1",
+    "<",
+    ">",
+    "/",
+    "</",
+    "/>",
+    "<!",
+    "<!--",
+    "-->",
+    "--!>",
+    "--",
+    "-",
+    "<!-->",
+    "<!--->",
+    "<?",
+    "=",
+    "\"",
+    "'",
+    " ",
+    "\n",
+    "\t",
+    "a",
+    "A",
+    "<a",
+    "<a ",
+    "</a>",
+    "href",
+    "href=",
+    " href=\"",
+    " HREF='",
+    "<p>",
+    "<script>",
+    "</script>",
+    "</script",
+    "<script",
+    "<SCRIPT ",
+    "</SCRIPT\t>",
+    "<style>",
+    "</style>",
+    "<title>",
+    "</title>",
+    "<textarea>",
+    "</textarea >",
+    "<xmp>",
+    "</xmp/>",
+    "<iframe src=x>",
+    "</iframe>",
+    "<plaintext>",
+    "<!doctype html>",
+    "<![CDATA[",
+    "]]>",
+    "&",
+    "&amp;",
+    "&amp",
+    "&copy",
+    "&copy=",
+    "&copyx",
+    "&notit;",
+    "&#65;",
+    "&#x20ac",
+    "&#128;",
+    "&#0;",
+    "&#xd800;",
+    "&#99999999999;",
+    "&#",
+    "&#x",
+    "&nosuch;",
+    ";",
+    "&ngE;",
+    "é",
+    "漢",
+    "x=y",
+    "x='",
+    "<b/>",
+    "<b / >",
+    "<b x=/>",
+    "<br/",
+    "!",
+    "[",
+    "]",
+    "1",
 ];
 
 fn nasty() -> impl Strategy<Value = String> {
@@ -163,10 +240,16 @@ fn raw_text_is_none_within_svg() {
     };
     assert_eq!(tags("<svg><style/></svg><a href=x>"), 1);
     assert_eq!(tags("<svg><title>t</title><a href=x></svg><a href=y>"), 2);
-    assert_eq!(tags("<svg><foreignObject><title><a></title></foreignObject><style><a></style></svg>"), 1);
+    assert_eq!(
+        tags("<svg><foreignObject><title><a></title></foreignObject><style><a></style></svg>"),
+        1
+    );
     assert_eq!(tags("<svg><![CDATA[<a>]]><a></svg><![CDATA[<a>]]>"), 1);
     assert_eq!(tags("<svg><p><style><a></style>"), 0, "a paragraph ends it");
-    assert_eq!(tags(&("<svg>".repeat(1_000) + "<a>" + &"</svg>".repeat(1_000) + "<a>")), 2);
+    assert_eq!(
+        tags(&("<svg>".repeat(1_000) + "<a>" + &"</svg>".repeat(1_000) + "<a>")),
+        2
+    );
 }
 
 #[test]
@@ -181,11 +264,28 @@ fn xhtml_closes_what_is_closed() {
 /// Texts that make careless readers go back again and again.
 #[test]
 fn time_is_linear_in_the_length() {
-    for piece in ["<", "<!--", "<a ", "<a b='", "</", "<script>", "<title>", "<!-- -", "&", "&#1", "<svg>", "<a =", "<![CDATA["] {
+    for piece in [
+        "<",
+        "<!--",
+        "<a ",
+        "<a b='",
+        "</",
+        "<script>",
+        "<title>",
+        "<!-- -",
+        "&",
+        "&#1",
+        "<svg>",
+        "<a =",
+        "<![CDATA[",
+    ] {
         let html = piece.repeat(1_000_000 / piece.len());
         let started = Instant::now();
         let count = ours(&html).len();
         let took = started.elapsed();
-        assert!(took < Duration::from_secs(20), "{piece:?} took {took:?} for {count} pieces");
+        assert!(
+            took < Duration::from_secs(20),
+            "{piece:?} took {took:?} for {count} pieces"
+        );
     }
 }

@@ -104,7 +104,8 @@ impl<'a> Tokens<'a> {
             return None;
         }
         let is_self_closed = end == End::SelfClosed;
-        let is_closed = is_self_closed && (self.syntax == Syntax::Xhtml || self.foreign.is_inside());
+        let is_closed =
+            is_self_closed && (self.syntax == Syntax::Xhtml || self.foreign.is_inside());
         if !self.foreign.is_inside() && !is_closed && holds_raw_text(name) {
             self.raw_in = Some(name);
         }
