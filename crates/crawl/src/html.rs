@@ -10,7 +10,7 @@ mod foreign;
 mod name;
 mod tokens;
 
-pub(crate) use attributes::{Attribute, Attributes};
+pub(crate) use attributes::Attributes;
 pub(crate) use entities::{decode_attribute_into, decode_text_into};
 pub(crate) use name::Name;
 pub(crate) use tokens::{Syntax, Tag, Token, Tokens};

@@ -3,5 +3,11 @@
 //! What it deliberately does not do: it runs nothing itself. Its plug-ins are stages of ordinary flows, and whoever runs flows
 //! runs them.
 
+pub mod charset;
+pub mod fields;
 mod html;
 pub mod links;
+pub mod simhash;
+pub mod sitemap;
+pub mod sniff;
+pub mod text;
