@@ -111,21 +111,29 @@ impl StageFrontier {
         all
     }
 
-    /// How many of so many a bucket may hand out, if all buckets together have answers and requests under way for at most `pages_max`.
-    pub fn reserve(&self, slot: &Arc<Slot>, own: Numbers, most: usize, pages_max: u64) -> usize {
+    /// How many of so many a bucket may hand out, if all buckets together may have so many under way, and so many under way and answered.
+    pub fn reserve(
+        &self,
+        slot: &Arc<Slot>,
+        own: Numbers,
+        most: usize,
+        (under_way_max, pages_max): (u64, u64),
+    ) -> usize {
         let slots = self.slots.lock();
-        let mut used = own.fetched + own.under_way;
+        let (mut under_way, mut fetched) = (own.under_way, own.fetched);
         for other in slots.values().filter(|other| !Arc::ptr_eq(other, slot)) {
             let numbers = other.kept.lock().numbers;
-            used += numbers.fetched + numbers.under_way;
+            under_way += numbers.under_way;
+            fetched += numbers.fetched;
         }
-        let left = usize::try_from(pages_max.saturating_sub(used)).unwrap_or(usize::MAX);
-        let granted = most.min(left);
+        let room = under_way_max.saturating_sub(under_way);
+        let left = pages_max.saturating_sub(under_way + fetched);
+        let granted = (most as u64).min(room).min(left);
         slot.kept.lock().numbers = Numbers {
-            under_way: own.under_way + granted as u64,
+            under_way: own.under_way + granted,
             ..own
         };
-        granted
+        granted as usize
     }
 
     fn hosts(&self) -> Vec<HostView> {

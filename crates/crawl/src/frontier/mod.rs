@@ -32,7 +32,7 @@ pub(crate) struct Rules {
     pub pace: PaceRule,
     /// How many URLs of one host may be under way.
     pub under_way_per_host_max: u32,
-    /// How many URLs of one bucket may be under way.
+    /// How many URLs of all buckets may be under way on this node.
     pub under_way_max: usize,
     /// How often a URL is asked for.
     pub tries_max: u32,
@@ -240,8 +240,6 @@ impl Bucket {
 
     /// Hands out what may be asked for now, at most so many. What is told by [`Bucket::wanted`] afterwards is to be read first.
     pub fn hand_out(&mut self, rules: &Rules, now_ms: u64, most: usize) -> Vec<Request> {
-        let room = rules.under_way_max.saturating_sub(self.under_way.len());
-        let most = most.min(room);
         let mut requests = Vec::new();
         let due = self.due.iter().take_while(|(due_ms, _)| *due_ms <= now_ms);
         let due: Vec<_> = due.take(most).cloned().collect();

@@ -28,7 +28,7 @@ pub(super) struct Parameters {
     /// How fast one host is asked.
     #[serde(default)]
     pace: PaceRule,
-    /// How many URLs may be under way in one bucket of the stage.
+    /// How many URLs may be under way on this node. Their pages are in memory until they are dealt with.
     #[serde(default = "under_way_max")]
     under_way_max: usize,
     /// How often a URL is asked for, if the server cannot be reached or wants it to be asked again later.
@@ -45,7 +45,7 @@ pub(super) struct Parameters {
 }
 
 fn under_way_max() -> usize {
-    512
+    1_000
 }
 
 fn tries_max() -> u32 {
@@ -88,6 +88,8 @@ const SCAN_MAX: usize = 1_000;
 const HAND_OUT_MAX: usize = 256;
 /// A bucket for which something waits has a turn at least this often.
 const TURN_EVERY_MS: u64 = 5_000;
+/// How long one waits for room that others have.
+const LOOK_AGAIN_MS: u64 = 20;
 
 impl Plugin for Frontier {
     const ID: &'static str = "frontier";
@@ -312,10 +314,8 @@ impl Frontier {
 
     /// How many of so many may be handed out on this node.
     fn allowed(&self, slot: &Arc<Slot>, bucket: &Bucket, most: usize) -> usize {
-        match self.pages_max {
-            u64::MAX => most,
-            pages_max => self.stage.reserve(slot, bucket.numbers(), most, pages_max),
-        }
+        let bounds = (self.rules.under_way_max as u64, self.pages_max);
+        self.stage.reserve(slot, bucket.numbers(), most, bounds)
     }
 
     /// Sees to the next turn.
@@ -331,10 +331,13 @@ impl Frontier {
         if bucket.is_empty() {
             return;
         }
-        let has_room = under_way < self.rules.under_way_max && self.allowed(slot, bucket, 1) > 0;
-        let due = bucket.next_due().filter(|_| has_room);
-        let latest = now_ms + TURN_EVERY_MS;
-        slot.wake_at(due.unwrap_or(latest).min(latest), now_ms, waker);
+        let due_ms = bucket.next_due().unwrap_or(u64::MAX);
+        let wake_ms = match due_ms <= now_ms && self.allowed(slot, bucket, 1) == 0 {
+            // Other buckets have what may be under way on this node, and nobody tells when it ends.
+            true => now_ms + LOOK_AGAIN_MS,
+            false => due_ms,
+        };
+        slot.wake_at(wake_ms.min(now_ms + TURN_EVERY_MS), now_ms, waker);
     }
 }
 
