@@ -86,6 +86,8 @@ pub(crate) struct Export {
     pub form: String,
     /// How far the one has come whose turn it is.
     pub after: Option<i64>,
+    /// Whether anything was exported so far.
+    pub has_begun: bool,
 }
 
 impl Export {
@@ -99,11 +101,12 @@ impl Export {
                 after: self.after,
             };
             let part = ask_one::<Exported>(&self.desk, source, question).await?;
+            self.has_begun |= !part.text.is_empty();
             self.after = part.next;
             if part.next.is_none() {
                 self.sources.pop();
-                // What follows is not the beginning.
-                self.after = (!self.sources.is_empty()).then_some(i64::MIN);
+                // All rows of the next one, without the names of columns if they were sent.
+                self.after = self.has_begun.then_some(i64::MIN);
             }
             if !part.text.is_empty() {
                 return Ok(Some(part.text.into()));

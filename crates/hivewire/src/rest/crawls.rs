@@ -434,6 +434,7 @@ pub(super) async fn export(
         what,
         form,
         after: None,
+        has_begun: false,
     };
     let parts = stream::unfold(Some(export), async |export| {
         let mut export = export?;
