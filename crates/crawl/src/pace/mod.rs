@@ -51,6 +51,8 @@ pub enum MayStart {
 pub struct Pace {
     /// When the last request started; 0 if none did.
     started_at: u64,
+    /// The same before those requests that may not be made after all.
+    started_before: u64,
     /// Before this, nothing starts: the host asked for a break.
     blocked_until: u64,
     /// When the host was slowed down last.
@@ -77,7 +79,7 @@ impl Pace {
     /// delay. What was under way is nothing of ours any more.
     pub fn taken_over(&mut self, now: u64, rules: &PaceRules) {
         self.under_way = 0;
-        self.started_at = now;
+        (self.started_at, self.started_before) = (now, now);
         self.correct_clock(now, rules);
     }
 
@@ -105,6 +107,9 @@ impl Pace {
 
     /// A request started.
     pub fn started(&mut self, now: u64) {
+        if self.under_way == 0 {
+            self.started_before = self.started_at;
+        }
         self.started_at = now;
         self.under_way = self.under_way.saturating_add(1);
     }
@@ -119,6 +124,7 @@ impl Pace {
         rules: &PaceRules,
     ) {
         self.under_way = self.under_way.saturating_sub(1);
+        self.started_before = self.started_at;
         // An error is often answered at once, which says nothing about how busy the host is.
         if status < 500 || took_ms > u64::from(self.answer_ms) {
             self.smooth(took_ms);
@@ -133,7 +139,16 @@ impl Pace {
     /// A request failed after so long, without an answer.
     pub fn failed(&mut self, now: u64, took_ms: u64, rules: &PaceRules) {
         self.under_way = self.under_way.saturating_sub(1);
+        self.started_before = self.started_at;
         self.slow_down(now, took_ms, None, rules);
+    }
+
+    /// A request that was to start was not made after all, so it need not be waited for.
+    pub fn not_made(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+        if self.under_way == 0 {
+            self.started_at = self.started_before;
+        }
     }
 
     /// How many requests are under way.
@@ -212,6 +227,7 @@ impl Pace {
     /// A clock that was set back must not make a host wait for years.
     fn correct_clock(&mut self, now: u64, rules: &PaceRules) {
         self.started_at = self.started_at.min(now);
+        self.started_before = self.started_before.min(now);
         self.slowed_at = self.slowed_at.min(now);
         self.blocked_until = self
             .blocked_until
