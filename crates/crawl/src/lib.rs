@@ -13,6 +13,7 @@ pub mod domain;
 pub mod fields;
 mod html;
 pub mod links;
+pub mod pace;
 mod plugins;
 pub mod robots;
 pub mod simhash;

@@ -61,9 +61,17 @@ impl Normaliser {
 
     /// The address that this text stands for on a page at `base`.
     pub fn normalise(&self, base: Option<&Url>, text: &str) -> Result<Address, AddressError> {
-        let mut buffer = AddressBuffer::default();
-        let address = self.normalise_into(base, text, &mut buffer)?;
-        Ok(address.to_address())
+        let base_bytes = base.map_or(0, |base| base.as_str().len());
+        let capacity = (base_bytes + text.len()).min(self.rules.url_bytes_max) + 1;
+        let mut buffer = AddressBuffer {
+            text: String::with_capacity(capacity),
+            ..AddressBuffer::default()
+        };
+        let parts = self.normalise_into(base, text, &mut buffer)?.parts;
+        Ok(Address {
+            text: buffer.text.into_boxed_str(),
+            parts,
+        })
     }
 
     /// The same for many: nothing is allocated once the buffer is large enough.

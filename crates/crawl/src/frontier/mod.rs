@@ -20,8 +20,8 @@ pub use self::desk::{FrontierView, Frontiers};
 pub(crate) use self::desk::{Slot, StageFrontier, Teller};
 pub(crate) use self::host::HostRecord;
 use self::host::{Host, Loaded};
-use crate::pace::{Pace, PaceRule};
-use crate::visit::Ended;
+use crate::pace::{MayStart, Pace, PaceRules};
+use crate::visit::{Ended, Outcome};
 
 /// Ids are those of one process, so that whoever forgot everything never takes a visit of before for one of its own.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -29,9 +29,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 /// What a frontier keeps to.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
-    pub pace: PaceRule,
-    /// How many URLs of one host may be under way.
-    pub under_way_per_host_max: u32,
+    pub pace: PaceRules,
     /// How many URLs of all buckets may be under way on this node.
     pub under_way_max: usize,
     /// How often a URL is asked for.
@@ -155,17 +153,15 @@ impl Bucket {
             return;
         }
         let host: Arc<str> = host.into();
-        let mut pace = match record {
-            Some(_) => Pace::taken_over(&rules.pace, now_ms),
-            None => Pace::new(),
-        };
-        let record = record.unwrap_or_default();
-        if record.crawl_delay_ms > 0 {
-            pace.set_crawl_delay(Duration::from_millis(record.crawl_delay_ms));
+        let mut pace = Pace::new();
+        if let Some(record) = record {
+            pace.set_crawl_delay(Some(Duration::from_millis(record.crawl_delay_ms)));
+            pace.taken_over(now_ms, &rules.pace);
         }
+        let record = record.unwrap_or_default();
         self.numbers.waiting += record.waiting;
         self.hosts.insert(host.clone(), Host::new(record, pace));
-        self.plan(&host, now_ms);
+        self.plan(&host, rules, now_ms);
     }
 
     /// Takes a URL in, if there is room for it. Its host has to be in memory.
@@ -197,18 +193,9 @@ impl Bucket {
         let UnderWay { host, block, at } = under_way;
         let known = self.hosts.get_mut(&host).expect("it stays while something is under way");
         known.under_way -= 1;
-        match &ended.outcome {
-            Some(outcome) => known.pace.ended(
-                &rules.pace,
-                now_ms,
-                outcome.took,
-                outcome.status,
-                outcome.retry_after,
-            ),
-            None => known.pace.cancelled(),
-        }
+        note_pace(&mut known.pace, ended.outcome.as_ref(), rules, now_ms);
         if let Some(delay) = ended.crawl_delay {
-            known.pace.set_crawl_delay(delay);
+            known.pace.set_crawl_delay(Some(delay));
             known.record.crawl_delay_ms = delay.as_millis() as u64;
         }
         if ended.outcome.as_ref().is_some_and(|outcome| outcome.status.is_some()) {
@@ -235,7 +222,7 @@ impl Bucket {
         }
         self.touched.insert(host.clone());
         self.changed.insert((host.clone(), block));
-        self.plan(&host, now_ms);
+        self.plan(&host, rules, now_ms);
     }
 
     /// Hands out what may be asked for now, at most so many. What is told by [`Bucket::wanted`] afterwards is to be read first.
@@ -267,12 +254,7 @@ impl Bucket {
         let host = self.hosts.get_mut(name).expect("only those in memory are due");
         host.due_ms = None;
         for _ in 0..most {
-            if host.under_way >= rules.under_way_per_host_max {
-                // It is planned anew when something of it has ended.
-                return;
-            }
-            let start_ms = host.pace.may_start(&rules.pace, now_ms);
-            if start_ms > now_ms {
+            if host.pace.may_start(now_ms, &rules.pace) != MayStart::Now {
                 break;
             }
             let Some((number, at)) = host.pop(now_ms) else {
@@ -296,9 +278,9 @@ impl Bucket {
             };
             self.under_way.insert(id, under_way);
             host.under_way += 1;
-            host.pace.started(&rules.pace, now_ms);
+            host.pace.started(now_ms);
         }
-        self.plan_after(name, rules, now_ms);
+        self.plan(name, rules, now_ms);
     }
 
     /// Blocks that have to be read before more can be handed out.
@@ -337,7 +319,7 @@ impl Bucket {
     }
 
     /// What has to be written of what happened since the last time; none removes a key.
-    pub fn writes(&mut self, now_ms: u64) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
+    pub fn writes(&mut self, rules: &Rules, now_ms: u64) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
         let mut writes = BTreeMap::new();
         for (name, number) in std::mem::take(&mut self.changed) {
             let Some(host) = self.hosts.get_mut(&name) else {
@@ -365,7 +347,7 @@ impl Bucket {
             }
             host.record.first = host.first();
             writes.insert(host_key(&name), Some(host.record.encode()));
-            self.plan(&name, now_ms);
+            self.plan(&name, rules, now_ms);
         }
         writes
     }
@@ -377,25 +359,18 @@ impl Bucket {
     }
 
     /// Looks at a host as soon as something of it may be handed out.
-    fn plan(&mut self, name: &Arc<str>, now_ms: u64) {
-        self.plan_at(name, |host| {
-            let next_ms = host.next_time()?;
-            Some(next_ms.max(host.pace.next_start_ms()).max(now_ms))
-        });
-    }
-
-    fn plan_after(&mut self, name: &Arc<str>, rules: &Rules, now_ms: u64) {
-        self.plan_at(name, |host| {
-            let next_ms = host.next_time()?;
-            Some(next_ms.max(host.pace.may_start(&rules.pace, now_ms)))
-        });
-    }
-
-    fn plan_at(&mut self, name: &Arc<str>, time: impl FnOnce(&mut Host) -> Option<u64>) {
+    fn plan(&mut self, name: &Arc<str>, rules: &Rules, now_ms: u64) {
         let Some(host) = self.hosts.get_mut(name) else {
             return;
         };
-        let due_ms = time(host);
+        let due_ms = host.next_time().and_then(|next_ms| {
+            match host.pace.may_start(now_ms, &rules.pace) {
+                MayStart::Now => Some(next_ms.max(now_ms)),
+                MayStart::NotBefore(start_ms) => Some(next_ms.max(start_ms)),
+                // It is planned anew when something of it has ended.
+                MayStart::AfterAnAnswer => None,
+            }
+        });
         let before = std::mem::replace(&mut host.due_ms, due_ms);
         if before == due_ms {
             return;
@@ -409,13 +384,28 @@ impl Bucket {
     }
 
     /// Forgets hosts for which nothing waits and that could be asked at once; they are read again when something comes.
-    pub fn forget_idle(&mut self, now_ms: u64) {
+    pub fn forget_idle(&mut self, rules: &Rules, now_ms: u64) {
         if self.hosts.len() <= HOSTS_KEPT {
             return;
         }
         self.hosts.retain(|_, host| {
-            host.record.waiting > 0 || host.under_way > 0 || host.pace.next_start_ms() > now_ms
+            let is_idle = host.record.waiting == 0 && host.under_way == 0;
+            !is_idle || host.pace.may_start(now_ms, &rules.pace) != MayStart::Now
         });
+    }
+}
+
+/// What came of a request, for the pace of its host.
+fn note_pace(pace: &mut Pace, outcome: Option<&Outcome>, rules: &Rules, now_ms: u64) {
+    let Some(outcome) = outcome else {
+        return pace.not_made();
+    };
+    let took_ms = outcome.took.as_millis() as u64;
+    match (outcome.status, outcome.retry_after) {
+        (Some(status), wait) => pace.answered(now_ms, took_ms, status, wait, &rules.pace),
+        // It was not answered, but somebody knows how long to wait.
+        (None, Some(wait)) => pace.answered(now_ms, took_ms, 503, Some(wait), &rules.pace),
+        (None, None) => pace.failed(now_ms, took_ms, &rules.pace),
     }
 }
 
@@ -436,19 +426,19 @@ pub struct HostView {
     pub under_way: u64,
     /// Requests that were answered.
     pub fetched: u64,
-    /// When the next request may start, in milliseconds since 1970.
-    pub next_start_ms: u64,
+    /// What lies between two requests, in milliseconds.
+    pub delay_ms: u64,
 }
 
 impl Bucket {
     /// The hosts in memory.
-    pub fn hosts(&self) -> impl Iterator<Item = HostView> {
+    pub fn hosts(&self, rules: &PaceRules) -> impl Iterator<Item = HostView> {
         self.hosts.iter().map(|(name, host)| HostView {
             host: name.to_string(),
             waiting: host.record.waiting,
             under_way: u64::from(host.under_way),
             fetched: host.record.fetched,
-            next_start_ms: host.pace.next_start_ms(),
+            delay_ms: host.pace.delay_ms(rules),
         })
     }
 }

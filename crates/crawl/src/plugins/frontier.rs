@@ -18,7 +18,7 @@ use crate::frontier::{
     Bucket, Frontiers, HOST, HostRecord, New, Request, Rules, Slot, StageFrontier, Teller,
     block_keys, host_key,
 };
-use crate::pace::PaceRule;
+use crate::pace::PaceRules;
 use crate::visit::Visit;
 
 /// Parameters of `frontier`.
@@ -27,7 +27,7 @@ use crate::visit::Visit;
 pub(super) struct Parameters {
     /// How fast one host is asked.
     #[serde(default)]
-    pace: PaceRule,
+    pace: PaceRules,
     /// How many URLs may be under way on this node. Their pages are in memory until they are dealt with.
     #[serde(default = "under_way_max")]
     under_way_max: usize,
@@ -45,7 +45,7 @@ pub(super) struct Parameters {
 }
 
 fn under_way_max() -> usize {
-    1_000
+    256
 }
 
 fn tries_max() -> u32 {
@@ -103,10 +103,10 @@ impl Plugin for Frontier {
         (REFUSED, "URLs beyond the budget of their host, with `rule` and `reason`."),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
-        ("Ten pages a minute from each host", r#"{"pace": {"delay": "6s"}}"#),
+        ("Ten pages a minute from each host", r#"{"pace": {"delay": {"fixed_ms": 6000}}}"#),
         (
             "A server of one's own, as fast as it can",
-            r#"{"pace": {"unlimited": true}, "pages_per_host_max": 100000}"#,
+            r#"{"pace": {"delay": "unlimited", "connections_per_host": 128}, "pages_per_host_max": 100000}"#,
         ),
     ];
     type Parameters = Parameters;
@@ -117,13 +117,10 @@ impl Plugin for Frontier {
         let Some(stage) = &environment.stage else {
             return Err(ParameterError::general("the frontier has to be a stage"));
         };
-        let under_way_per_host_max = match parameters.pace.is_unlimited() {
-            true => u32::try_from(parameters.under_way_max).unwrap_or(u32::MAX),
-            false => parameters.pace.connections_per_host(),
-        };
+        let stage = frontiers.stage(stage);
+        stage.set_pace(parameters.pace.clone());
         Ok(Self {
             rules: Rules {
-                under_way_per_host_max,
                 pace: parameters.pace,
                 under_way_max: parameters.under_way_max,
                 tries_max: parameters.tries_max,
@@ -131,7 +128,7 @@ impl Plugin for Frontier {
                 pages_per_host_max: parameters.pages_per_host_max,
             },
             pages_max: parameters.pages_max.unwrap_or(u64::MAX),
-            stage: frontiers.stage(stage),
+            stage,
         })
     }
 
@@ -150,7 +147,7 @@ fn check(parameters: &Parameters) -> Result<(), ParameterError> {
     parameters
         .pace
         .check()
-        .map_err(|problem| ParameterError::new("pace", problem))
+        .map_err(|wrong| ParameterError::new(format!("pace.{}", wrong.field), wrong.reason))
 }
 
 #[async_trait]
@@ -178,7 +175,7 @@ impl Worker for Frontier {
             bucket.ended(&ended, &self.rules, now_ms);
         }
         self.add(messages, &mut bucket, turn, now_ms).await?;
-        let writes = bucket.writes(now_ms);
+        let writes = bucket.writes(&self.rules, now_ms);
         let requests = self.hand_out(&slot, &mut bucket, turn, now_ms).await?;
         for request in requests {
             emit(&request, &slot, turn)?;
@@ -204,7 +201,7 @@ impl Worker for Frontier {
             (meta.fetched, meta.failed) = (numbers.fetched, numbers.failed);
             turn.set_state(META, meta.encode())?;
         }
-        bucket.forget_idle(now_ms);
+        bucket.forget_idle(&self.rules, now_ms);
         self.plan(&slot, &bucket, now_ms, waker);
         slot.put(meta.version, bucket);
         Ok(())
