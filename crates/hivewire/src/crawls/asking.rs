@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use super::{Crawl, Exported, Question};
+use super::{Crawl, ExportFormat, ExportWhat, Exported, Question};
 use crate::desk::{Desk, Refusal, Request};
 
 /// What those said who answered, by their names, and why others did not.
@@ -82,8 +82,8 @@ pub(crate) struct Export {
     /// Those that are left, the next one last.
     pub sources: Vec<String>,
     pub flow: String,
-    pub what: String,
-    pub form: String,
+    pub what: ExportWhat,
+    pub format: ExportFormat,
     /// How far the one has come whose turn it is.
     pub after: Option<i64>,
     /// Whether anything was exported so far.
@@ -96,8 +96,8 @@ impl Export {
         while let Some(source) = self.sources.last() {
             let question = Question::Export {
                 flow: self.flow.clone(),
-                what: self.what.clone(),
-                form: self.form.clone(),
+                what: self.what,
+                format: self.format,
                 after: self.after,
             };
             let part = ask_one::<Exported>(&self.desk, source, question).await?;

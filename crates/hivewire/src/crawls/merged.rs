@@ -3,10 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
-use crawl::store::Order;
-
 use super::judge::Forecast;
-use super::question::{Filter, PagePart, WhyFound};
+use super::question::{Filter, PageOrder, PagePart, WhyFound};
 use super::rows::{CrawlHit, CrawledPage};
 use crate::desk::Refusal;
 
@@ -51,7 +49,6 @@ pub(crate) struct Merged {
 pub(crate) async fn pages(
     begun: Positions,
     filter: Filter,
-    order: Order,
     ask: impl AsyncFn(&str, Filter) -> Result<PagePart, Refusal>,
 ) -> Result<Merged, Refusal> {
     let is_alone = begun.0.len() == 1;
@@ -78,7 +75,7 @@ pub(crate) async fn pages(
     }
     while merged.pages.len() < filter.limit {
         let first = parts.iter_mut().filter(|part| !part.pages.is_empty());
-        let first = first.min_by(|a, b| compare(order, &a.pages[0], &b.pages[0]));
+        let first = first.min_by(|a, b| compare(filter.order, &a.pages[0], &b.pages[0]));
         let Some(page) = first.and_then(|part| part.pages.pop_front()) else {
             break;
         };
@@ -119,12 +116,12 @@ struct Part {
     pages: VecDeque<CrawledPage>,
 }
 
-fn compare(order: Order, a: &CrawledPage, b: &CrawledPage) -> Ordering {
+fn compare(order: PageOrder, a: &CrawledPage, b: &CrawledPage) -> Ordering {
     match order {
-        Order::Newest => b.fetched_at.cmp(&a.fetched_at),
-        Order::Oldest => a.fetched_at.cmp(&b.fetched_at),
-        Order::Url => a.url.cmp(&b.url),
-        Order::Largest => b.size.cmp(&a.size),
+        PageOrder::Newest => b.fetched_at.cmp(&a.fetched_at),
+        PageOrder::Oldest => a.fetched_at.cmp(&b.fetched_at),
+        PageOrder::Url => a.url.cmp(&b.url),
+        PageOrder::Largest => b.size.cmp(&a.size),
     }
 }
 
@@ -247,7 +244,7 @@ mod tests {
                 asked.set(asked.get() + 1);
                 Ok(node(source, &filter))
             };
-            let merged = pages(begun, filter.clone(), Order::Newest, ask).await.unwrap();
+            let merged = pages(begun, filter.clone(), ask).await.unwrap();
             assert!(merged.pages.len() <= limit);
             all.extend(merged.pages.iter().map(|page| page.fetched_at));
             match merged.next {
@@ -280,7 +277,7 @@ mod tests {
             ..Filter::default()
         };
         let begun = Positions::read(None, vec!["1".to_owned(), "2".to_owned()]).unwrap();
-        let merged = pages(begun, filter, Order::Newest, ask).await.unwrap();
+        let merged = pages(begun, filter, ask).await.unwrap();
         assert_eq!((merged.pages.len(), merged.missing["2"].as_str()), (1, "too slow"));
         assert!(Positions::read(Some("x"), Vec::new()).is_err());
     }

@@ -17,7 +17,7 @@ pub(crate) use self::document::Crawl;
 pub(crate) use self::judge::{Forecast, forecast};
 pub(crate) use self::numbers::{CrawlHost, CrawlStage, NodeNumbers};
 pub(crate) use self::question::{
-    Exported, Filter, PagePart, Question, WhyFound, export_form, export_of,
+    ExportFormat, ExportWhat, Exported, Filter, PageOrder, PagePart, Question, WhyFound,
 };
 pub(crate) use self::rows::{CrawlHit, CrawlRefusal, CrawlResults, CrawledPage};
 
@@ -44,8 +44,11 @@ pub(crate) async fn answer(
         }
         Question::Why { url, .. } => value(results::why(deployments, &crawl, &url).await?),
         Question::Export {
-            what, form, after, ..
-        } => value(results::export(deployments, &crawl, what, form, after).await?),
+            what,
+            format,
+            after,
+            ..
+        } => value(results::export(deployments, &crawl, what, format, after).await?),
     }
 }
 

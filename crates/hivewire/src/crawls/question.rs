@@ -1,6 +1,7 @@
 //! What a node is asked about a crawl, and what it answers, as it travels between nodes.
 
 use crawl::store::{ExportForm, ExportOf, Order, PageFilter, StatusRange};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rows::{CrawlRefusal, CrawledPage};
@@ -27,8 +28,8 @@ pub(crate) enum Question {
     /// A part of all that it has stored.
     Export {
         flow: String,
-        what: String,
-        form: String,
+        what: ExportWhat,
+        format: ExportFormat,
         after: Option<i64>,
     },
 }
@@ -55,7 +56,7 @@ pub(crate) struct Filter {
     pub mime: Option<String>,
     pub since_ms: Option<i64>,
     pub text: Option<String>,
-    pub order: Option<String>,
+    pub order: PageOrder,
     pub limit: usize,
     pub after: Option<String>,
 }
@@ -71,54 +72,80 @@ impl Filter {
             mime: self.mime,
             since: self.since_ms,
             text: self.text,
-            order: order_of(self.order.as_deref())?,
+            order: self.order.into(),
             rows_max: Some(self.limit),
             after: self.after,
         })
     }
 }
 
-/// Orders of pages by their names.
-const ORDERS: &[(&str, Order)] = &[
-    ("newest", Order::Newest),
-    ("oldest", Order::Oldest),
-    ("url", Order::Url),
-    ("largest", Order::Largest),
-];
-
-/// The order of this name.
-pub(crate) fn order_of(name: Option<&str>) -> Result<Order, Refusal> {
-    let Some(name) = name else {
-        return Ok(Order::default());
-    };
-    named("order", ORDERS, name)
+/// In which order pages come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PageOrder {
+    /// Those that were fetched last first.
+    #[default]
+    Newest,
+    /// Those that were fetched first first.
+    Oldest,
+    /// By URL.
+    Url,
+    /// The longest first.
+    Largest,
 }
 
-/// The form of an export of this name.
-pub(crate) fn export_form(name: &str) -> Result<ExportForm, Refusal> {
-    const FORMS: &[(&str, ExportForm)] = &[
-        ("json-lines", ExportForm::JsonLines),
-        ("csv", ExportForm::Csv),
-    ];
-    named("format", FORMS, name)
+impl From<PageOrder> for Order {
+    fn from(order: PageOrder) -> Self {
+        match order {
+            PageOrder::Newest => Self::Newest,
+            PageOrder::Oldest => Self::Oldest,
+            PageOrder::Url => Self::Url,
+            PageOrder::Largest => Self::Largest,
+        }
+    }
 }
 
-/// What an export of this name holds.
-pub(crate) fn export_of(name: &str) -> Result<ExportOf, Refusal> {
-    const KINDS: &[(&str, ExportOf)] = &[
-        ("pages", ExportOf::Pages),
-        ("text", ExportOf::PagesWithText),
-        ("refused", ExportOf::Refusals),
-    ];
-    named("what", KINDS, name)
+/// In which form something is exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ExportFormat {
+    /// A JSON record a line.
+    #[default]
+    JsonLines,
+    /// Comma-separated values, names first.
+    Csv,
 }
 
-fn named<T: Copy>(what: &str, known: &[(&str, T)], name: &str) -> Result<T, Refusal> {
-    let found = known.iter().find(|(known, _)| *known == name);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        Refusal::bad(format!("{what} is one of {}, not {name:?}", names.join(", ")))
-    })
+impl From<ExportFormat> for ExportForm {
+    fn from(format: ExportFormat) -> Self {
+        match format {
+            ExportFormat::JsonLines => Self::JsonLines,
+            ExportFormat::Csv => Self::Csv,
+        }
+    }
+}
+
+/// What is exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ExportWhat {
+    /// Pages without their text.
+    #[default]
+    Pages,
+    /// Pages with their text.
+    Text,
+    /// URLs that were refused, with the reason.
+    Refused,
+}
+
+impl From<ExportWhat> for ExportOf {
+    fn from(what: ExportWhat) -> Self {
+        match what {
+            ExportWhat::Pages => Self::Pages,
+            ExportWhat::Text => Self::PagesWithText,
+            ExportWhat::Refused => Self::Refusals,
+        }
+    }
 }
 
 /// Pages of one node, and where the next ones begin.
@@ -153,16 +180,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_is_told_with_what_is() {
-        assert_eq!(order_of(Some("url")).unwrap(), Order::Url);
-        assert_eq!(order_of(None).unwrap(), Order::Newest);
-        let refusal = export_form("xml").unwrap_err();
-        assert!(refusal.detail.contains("json-lines, csv"), "{refusal}");
-        assert!(export_of("pages").is_ok() && export_of("bodies").is_err());
-        let filter = Filter {
-            status: Some("4x".to_owned()),
+    fn a_status_that_is_none_is_told() {
+        let filter = |status: &str| Filter {
+            status: Some(status.to_owned()),
             ..Filter::default()
         };
-        assert!(filter.read().is_err());
+        assert!(filter("4xx").read().is_ok());
+        let refusal = filter("4x").read().unwrap_err();
+        assert!(refusal.detail.contains("404, or 4xx"), "{refusal}");
+    }
+
+    #[test]
+    fn questions_travel_between_nodes() {
+        let question = Question::Export {
+            flow: "c".to_owned(),
+            what: ExportWhat::Refused,
+            format: ExportFormat::Csv,
+            after: Some(i64::MIN),
+        };
+        let text = serde_json::to_string(&question).unwrap();
+        assert!(text.contains("refused") && text.contains("csv"), "{text}");
+        let read: Question = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.flow(), "c");
     }
 }

@@ -2,9 +2,9 @@
 
 use crawl::store::{Reader, StoreError, Why};
 
-use super::question::{Exported, Filter, PagePart, WhyFound};
+use super::Crawl;
+use super::question::{ExportFormat, ExportWhat, Exported, Filter, PagePart, WhyFound};
 use super::rows::{CrawlHit, CrawlResults};
-use super::{Crawl, export_form, export_of};
 use crate::deploy::Deployments;
 use crate::desk::Refusal;
 
@@ -88,17 +88,16 @@ pub(super) async fn why(
 pub(super) async fn export(
     deployments: &Deployments,
     crawl: &Crawl,
-    what: String,
-    form: String,
+    what: ExportWhat,
+    format: ExportFormat,
     after: Option<i64>,
 ) -> Result<Exported, Refusal> {
-    let (what, form) = (export_of(&what)?, export_form(&form)?);
     let Some(mut reader) = reader(deployments, crawl).await? else {
         return Ok(Exported::default());
     };
     let mut text = Vec::new();
     let next = reader
-        .export_part(what, form, after, PART_BYTES, &mut text)
+        .export_part(what.into(), format.into(), after, PART_BYTES, &mut text)
         .await?;
     let text = String::from_utf8(text)
         .map_err(|_| Refusal::failed("what the store exports is no text, which is a bug"))?;

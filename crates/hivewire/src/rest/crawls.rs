@@ -11,7 +11,6 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use ::crawl::store::ExportForm;
 use futures_lite::stream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,8 +22,8 @@ use super::problem::Problem;
 use super::views::bad_query;
 use crate::crawls::{
     Answered, Crawl, CrawlHit, CrawlHost, CrawlRefusal, CrawlResults, CrawlStage, CrawledPage,
-    Export, Filter, Forecast, NodeNumbers, PagePart, Question, WhyFound, ask, ask_one, ask_stores,
-    export_form, export_of, forecast, merged, sources,
+    Export, ExportFormat, ExportWhat, Filter, Forecast, NodeNumbers, PageOrder, PagePart, Question,
+    WhyFound, ask, ask_one, ask_stores, forecast, merged, sources,
 };
 
 pub(super) const JSON_LINES: &str = "application/x-ndjson";
@@ -218,8 +217,9 @@ pub(super) struct PagesQuery {
     since_ms: Option<i64>,
     /// Those that have this in their URL or title.
     q: Option<String>,
-    /// `newest` first, which is usual; `oldest`, `url` or `largest`.
-    order: Option<String>,
+    /// In which order; `newest` unless it says otherwise.
+    #[serde(default)]
+    order: PageOrder,
     /// The `next` of the page before.
     after: Option<String>,
     /// How many at most: 100 unless it says otherwise, and never more than 1,000.
@@ -256,7 +256,6 @@ pub(super) async fn pages(
         limit,
         after: None,
     };
-    let order = filter.clone().read()?.order;
     let begun = merged::Positions::read(query.after.as_deref(), sources(&running.desk, &crawl))?;
     let ask = async |source: &str, filter: Filter| {
         let question = Question::Pages {
@@ -269,7 +268,7 @@ pub(super) async fn pages(
         pages,
         next,
         missing,
-    } = merged::pages(begun, filter, order, ask).await?;
+    } = merged::pages(begun, filter, ask).await?;
     Ok(Json(CrawledPages {
         pages,
         next,
@@ -404,10 +403,12 @@ pub(super) async fn why(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExportQuery {
-    /// `json-lines`, which is usual, or `csv`.
-    format: Option<String>,
-    /// `pages`, which is usual; `text` for pages with their text; or `refused`.
-    what: Option<String>,
+    /// In which form; `json-lines` unless it says otherwise.
+    #[serde(default)]
+    format: ExportFormat,
+    /// What; `pages` unless it says otherwise.
+    #[serde(default)]
+    what: ExportWhat,
 }
 
 /// All rows of all nodes, one node after another. If a part cannot be had, the answer breaks off, so that nobody takes it for whole.
@@ -418,21 +419,18 @@ pub(super) async fn export(
 ) -> Result<Response, Problem> {
     let flow = flow_of(path)?;
     let Query(query) = query.map_err(bad_query)?;
-    let form = query.format.unwrap_or_else(|| "json-lines".to_owned());
-    let what = query.what.unwrap_or_else(|| "pages".to_owned());
-    let kind = match export_form(&form)? {
-        ExportForm::Csv => CSV,
-        ExportForm::JsonLines => JSON_LINES,
+    let kind = match query.format {
+        ExportFormat::JsonLines => JSON_LINES,
+        ExportFormat::Csv => CSV,
     };
-    export_of(&what)?;
     let crawl = Crawl::find(&running.deployments, &flow).await?;
     crawl.store()?;
     let export = Export {
         desk: running.desk.clone(),
         sources: sources(&running.desk, &crawl),
         flow,
-        what,
-        form,
+        what: query.what,
+        format: query.format,
         after: None,
         has_begun: false,
     };
