@@ -1,5 +1,6 @@
 //! What a node is asked about a crawl, and what it answers, as it travels between nodes.
 
+use clap::ValueEnum;
 use crawl::store::{ExportForm, ExportOf, Order, PageFilter, StatusRange};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -80,7 +81,9 @@ impl Filter {
 }
 
 /// In which order pages come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PageOrder {
     /// Those that were fetched last first.
@@ -106,7 +109,9 @@ impl From<PageOrder> for Order {
 }
 
 /// In which form something is exported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ExportFormat {
     /// A JSON record a line.
@@ -126,7 +131,9 @@ impl From<ExportFormat> for ExportForm {
 }
 
 /// What is exported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ExportWhat {
     /// Pages without their text.

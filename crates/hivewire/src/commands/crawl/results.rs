@@ -11,6 +11,7 @@ use crate::client::{Client, encode};
 use crate::commands::Global;
 use crate::commands::output::{json_line, line, printable, table};
 use crate::commands::time::{duration, utc};
+use crate::crawls::{ExportFormat, ExportWhat, PageOrder};
 use crate::exit::Exit;
 
 const URL_CHARACTERS_MAX: usize = 100;
@@ -63,6 +64,12 @@ fn named(name: &str, all: &[String]) -> anyhow::Result<String> {
 
 fn text_of(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
+}
+
+/// What a choice is called, on the command line and over REST.
+fn name_of(choice: impl ValueEnum) -> String {
+    let value = choice.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn path(flow: &str, rest: &str) -> String {
@@ -164,30 +171,6 @@ pub(super) struct Pages {
     limit: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum PageOrder {
-    /// Those that were fetched last first
-    #[default]
-    Newest,
-    /// Those that were fetched first first
-    Oldest,
-    /// By URL
-    Url,
-    /// The longest first
-    Largest,
-}
-
-impl PageOrder {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Newest => "newest",
-            Self::Oldest => "oldest",
-            Self::Url => "url",
-            Self::Largest => "largest",
-        }
-    }
-}
-
 impl Pages {
     pub fn run(&self, global: &Global) -> anyhow::Result<Exit> {
         let client = global.client()?;
@@ -229,7 +212,7 @@ impl Pages {
         });
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.append_pair("limit", &limit.to_string());
-        query.append_pair("order", self.order.name());
+        query.append_pair("order", &name_of(self.order));
         for (name, value) in [
             ("host", self.host.as_deref()),
             ("status", self.status.as_deref()),
@@ -259,8 +242,8 @@ fn row(page: &Value) -> Vec<String> {
 
 #[derive(Debug, Args)]
 pub(super) struct Search {
-    /// Words; "words in quotes" stand together, `-word` must not be there, `or` gives a choice
-    #[arg(value_name = "WORDS", required = true, allow_hyphen_values = true)]
+    /// Words; "words in quotes" stand together, `or` gives a choice, and behind `--` a `-word` must not be there
+    #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
     #[command(flatten)]
     name: Name,
@@ -313,45 +296,17 @@ pub(super) struct Export {
     name: Name,
     /// In which form
     #[arg(long, value_enum, default_value_t)]
-    format: Form,
+    format: ExportFormat,
     /// What is printed
     #[arg(long, value_enum, default_value_t)]
-    what: What,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Form {
-    /// A JSON record a line
-    #[default]
-    JsonLines,
-    /// Comma-separated values, names first
-    Csv,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum What {
-    /// Pages without their text
-    #[default]
-    Pages,
-    /// Pages with their text
-    Text,
-    /// URLs that were refused, with the reason
-    Refused,
+    what: ExportWhat,
 }
 
 impl Export {
     pub fn run(&self, global: &Global) -> anyhow::Result<Exit> {
         let client = global.client()?;
         let flow = self.name.flow(&client)?;
-        let format = match self.format {
-            Form::JsonLines => "json-lines",
-            Form::Csv => "csv",
-        };
-        let what = match self.what {
-            What::Pages => "pages",
-            What::Text => "text",
-            What::Refused => "refused",
-        };
+        let (format, what) = (name_of(self.format), name_of(self.what));
         let query = format!("/export?format={format}&what={what}");
         let mut stdout = std::io::stdout().lock();
         client.copy(&path(&flow, &query), &mut stdout)?;
