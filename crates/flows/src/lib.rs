@@ -8,5 +8,5 @@ mod expression;
 pub mod plugins;
 mod window;
 
-pub use event::{Data, EVENT_DEPTH_MAX, Event, EventError, List, Record, Text};
+pub use event::{Data, EVENT_DEPTH_MAX, Event, EventError, Hold, List, Record, Text};
 pub use expression::{EXPRESSION_BYTES_MAX, Expression, ExpressionError, Variables};

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::check::{Catalogue, Found};
 use super::plugin_reference::PluginReference;
-use crate::plugins::{BUILT_IN, find};
+use crate::plugins::{all, find};
 
 /// The plug-ins that are built in.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,10 +22,7 @@ impl Catalogue for BuiltIns {
     }
 
     fn ids(&self) -> Vec<String> {
-        BUILT_IN
-            .iter()
-            .map(|built_in| built_in.id().to_owned())
-            .collect()
+        all().map(|built_in| built_in.id().to_owned()).collect()
     }
 
     fn mistake(&self, plugin: &PluginReference, parameters: &Value) -> Option<(String, String)> {

@@ -15,7 +15,7 @@ use super::{Environment, ParameterError, parameters};
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What the file of a plug-in says about it, and how an instance is made from its parameters.
-pub(super) trait Plugin: Worker + Sized + 'static {
+pub trait Plugin: Worker + Sized + 'static {
     /// How it is named in a flow.
     const ID: &'static str;
     /// Whether it has an input.
@@ -66,7 +66,8 @@ pub struct BuiltIn {
 }
 
 impl BuiltIn {
-    pub(super) const fn of<P: Plugin>() -> Self {
+    /// The line of a plug-in in a table.
+    pub const fn of<P: Plugin>() -> Self {
         Self {
             id: P::ID,
             kind: P::KIND,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::sync::Arc;
 
 use kernel::worker::{Failure, Incoming, Turn};
 use schemars::JsonSchema;
@@ -10,7 +11,7 @@ use serde::Deserialize;
 
 use super::built_in::Plugin;
 use super::environment::check_file;
-use super::worker::{HandlesEach, OUT, REFUSED_OUTPUT, emit, handles_each, variables};
+use super::worker::{HandlesEach, OUT, REFUSED_OUTPUT, handles_each, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError};
 use crate::event::{Data, Event, Record};
 
@@ -194,7 +195,7 @@ impl HandlesEach for Enrich {
             other => Record::from_iter([("value", other.clone())]),
         };
         record.set(self.parameters.into.clone(), found.clone());
-        emit(turn, OUT, record.into())
+        turn.emit_value(OUT, Arc::new(event.with_data(record.into())))
     }
 }
 

@@ -1,8 +1,10 @@
 //! What built-in plug-ins need of the node that they run on. A node gives what it wants to give; a plug-in that
 //! needs more says so when it is deployed.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,6 +28,26 @@ pub struct Environment {
     pub metrics: Option<Arc<dyn Metrics>>,
     /// The stage whose worker this is for. The code of a built-in plug-in fills it in.
     pub stage: Option<StageAddress>,
+    /// The name of the node.
+    pub node: String,
+    /// What plug-ins of this node share with each other, such as a pool of connections.
+    pub shared: Arc<SharedParts>,
+}
+
+/// Parts that plug-ins of one node share: one of each type, made by whoever needs it first.
+#[derive(Default)]
+pub struct SharedParts(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+
+impl SharedParts {
+    /// The part of this type.
+    pub fn get_or_make<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = parts
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(make()));
+        let part = part.clone().downcast();
+        part.unwrap_or_else(|_| unreachable!("parts lie under their own type"))
+    }
 }
 
 /// A request over HTTP.
@@ -110,19 +132,19 @@ pub trait Metrics: Send + Sync {
 
 impl Environment {
     /// The bus, for a plug-in that needs it.
-    pub(super) fn bus(&self) -> Result<Arc<dyn Bus>, ParameterError> {
+    pub fn bus(&self) -> Result<Arc<dyn Bus>, ParameterError> {
         let bus = self.bus.clone();
         bus.ok_or_else(|| ParameterError::general("this node offers no bus to plug-ins"))
     }
 
     /// HTTP, for a plug-in that needs it.
-    pub(super) fn http(&self) -> Result<Arc<dyn Http>, ParameterError> {
+    pub fn http(&self) -> Result<Arc<dyn Http>, ParameterError> {
         let http = self.http.clone();
         http.ok_or_else(|| ParameterError::general("this node offers no HTTP to plug-ins"))
     }
 
     /// A file in the folder of flows. It cannot lead out of there.
-    pub(super) fn file(&self, field: &str, path: &str) -> Result<PathBuf, ParameterError> {
+    pub fn file(&self, field: &str, path: &str) -> Result<PathBuf, ParameterError> {
         let Some(folder) = &self.folder else {
             return Err(ParameterError::new(
                 field,
@@ -135,7 +157,7 @@ impl Environment {
 }
 
 /// Whether a path stays in the folder of flows.
-pub(super) fn check_file(field: &str, path: &str) -> Result<(), ParameterError> {
+pub fn check_file(field: &str, path: &str) -> Result<(), ParameterError> {
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     let path = Path::new(path);
     match path.file_name().is_some() && path.components().all(is_plain) {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
-use super::worker::{HandlesEach, OUT, REFUSED_OUTPUT, emit, handles_each, variables};
+use super::worker::{HandlesEach, OUT, REFUSED_OUTPUT, emit_for, handles_each, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError};
 use crate::event::{Data, Event};
 
@@ -58,7 +58,7 @@ impl HandlesEach for FlatMap {
             Ok(list) => list
                 .into_values()
                 .into_iter()
-                .try_for_each(|data| emit(turn, OUT, data)),
+                .try_for_each(|data| emit_for(&event, turn, OUT, data)),
             Err(failure) => self.0.on_error.refuse(&event, failure, turn),
         }
     }

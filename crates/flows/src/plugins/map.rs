@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::built_in::Plugin;
-use super::worker::{HandlesEach, OUT, REFUSED_OUTPUT, emit, handles_each, variables};
+use super::worker::{HandlesEach, OUT, REFUSED_OUTPUT, emit_for, handles_each, variables};
 use super::{Environment, Formula, OnError, Outputs, ParameterError};
 use crate::event::Event;
 
@@ -45,7 +45,7 @@ impl HandlesEach for Map {
             return turn.emit_value(OUT, event);
         }
         match self.0.to.evaluate(&variables(&event, message)) {
-            Ok(data) => emit(turn, OUT, data),
+            Ok(data) => emit_for(&event, turn, OUT, data),
             Err(error) => self.0.on_error.refuse(&event, error.into(), turn),
         }
     }

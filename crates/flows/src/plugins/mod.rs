@@ -9,12 +9,13 @@
 //! assert_eq!(error.field(), "where");
 //! ```
 
+pub mod author;
 mod built_in;
 mod environment;
 mod event_time;
 mod parameters;
 mod reference;
-mod state;
+pub mod state;
 mod table;
 mod worker;
 
@@ -44,14 +45,33 @@ mod to_prometheus;
 mod to_sqlite;
 mod window;
 
+use std::sync::{PoisonError, RwLock};
+
 pub use built_in::{BuiltIn, Outputs};
 pub use environment::{
-    Answer, Environment, Http, Metric, MetricKind, MetricSpec, Metrics, OTHER, Request,
+    Answer, Environment, Http, Metric, MetricKind, MetricSpec, Metrics, OTHER, Request, SharedParts,
 };
 pub use parameters::{Formula, OnError, ParameterError, Period};
 pub use reference::reference;
 
-/// All of them, in the order in which they are explained.
+/// Tables of other crates whose plug-ins are built in, too.
+static ADDED: RwLock<Vec<&'static [BuiltIn]>> = RwLock::new(Vec::new());
+
+/// Makes the plug-ins of another crate built in, in this process. A table that was added before is not added again.
+pub fn add(table: &'static [BuiltIn]) {
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    if !added.iter().any(|known| std::ptr::eq(*known, table)) {
+        added.push(table);
+    }
+}
+
+/// All plug-ins that are built in, in the order in which they are explained: those of [`BUILT_IN`], and those that were [added](add).
+pub fn all() -> impl Iterator<Item = &'static BuiltIn> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner).clone();
+    BUILT_IN.iter().chain(added.into_iter().flatten())
+}
+
+/// Those of this crate, in the order in which they are explained.
 pub static BUILT_IN: &[BuiltIn] = &[
     BuiltIn::of::<generator::Generator>(),
     BuiltIn::of::<timer::Timer>(),
@@ -84,5 +104,5 @@ pub static BUILT_IN: &[BuiltIn] = &[
 
 /// The one with this id.
 pub fn find(id: &str) -> Option<&'static BuiltIn> {
-    BUILT_IN.iter().find(|built_in| built_in.id() == id)
+    all().find(|built_in| built_in.id() == id)
 }

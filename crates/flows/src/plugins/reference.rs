@@ -5,7 +5,7 @@ use std::fmt::Write;
 use kernel::descriptor::PluginKind;
 use serde_json::Value;
 
-use super::{BUILT_IN, BuiltIn, Outputs};
+use super::{BuiltIn, Outputs, all};
 
 /// The page about built-in plug-ins, in Markdown.
 pub fn reference() -> String {
@@ -16,7 +16,7 @@ pub fn reference() -> String {
          they see the `event`, and the `headers` of a message that came from outside.\n",
     );
     table(&mut page);
-    for built_in in BUILT_IN {
+    for built_in in all() {
         section(&mut page, built_in);
     }
     page
@@ -24,7 +24,7 @@ pub fn reference() -> String {
 
 fn table(page: &mut String) {
     page.push_str("\n| plug-in | kind | what it does |\n|---|---|---|\n");
-    for built_in in BUILT_IN {
+    for built_in in all() {
         let first = built_in.description().lines().next().unwrap_or_default();
         let id = built_in.id();
         let _ = writeln!(page, "| [`{id}`](#{id}) | {} | {first} |", kind(built_in));

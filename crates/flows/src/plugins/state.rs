@@ -10,19 +10,16 @@ use crate::event::Data;
 use crate::expression::Variables;
 
 /// How long the text of a key may be.
-pub(super) const KEY_BYTES_MAX: usize = 1_024;
+pub const KEY_BYTES_MAX: usize = 1_024;
 
 /// What is stored under this key.
-pub(super) async fn load<T: DeserializeOwned>(
-    turn: &Turn,
-    key: &[u8],
-) -> Result<Option<T>, Failure> {
+pub async fn load<T: DeserializeOwned>(turn: &Turn, key: &[u8]) -> Result<Option<T>, Failure> {
     let stored = turn.state(key).await?;
     stored.map(|stored| read(&stored)).transpose()
 }
 
 /// Reads what was stored.
-pub(super) fn read<T: DeserializeOwned>(stored: &[u8]) -> Result<T, Failure> {
+pub fn read<T: DeserializeOwned>(stored: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(stored).map_err(|error| {
         let reason = format!(
             "the state does not fit these parameters: {error}; put them back, or remove the stage and add it anew"
@@ -32,13 +29,13 @@ pub(super) fn read<T: DeserializeOwned>(stored: &[u8]) -> Result<T, Failure> {
 }
 
 /// Stores this under this key.
-pub(super) fn store<T: Serialize>(turn: &mut Turn, key: Vec<u8>, value: &T) -> Result<(), Failure> {
+pub fn store<T: Serialize>(turn: &mut Turn, key: Vec<u8>, value: &T) -> Result<(), Failure> {
     let value = serde_json::to_vec(value)?;
     turn.set_state(key, Bytes::from(value))
 }
 
 /// The state key of a text.
-pub(super) fn key_of(prefix: u8, text: &str) -> Vec<u8> {
+pub fn key_of(prefix: u8, text: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(text.len() + 1);
     key.push(prefix);
     key.extend_from_slice(text.as_bytes());
@@ -46,7 +43,7 @@ pub(super) fn key_of(prefix: u8, text: &str) -> Vec<u8> {
 }
 
 /// The state key of a text at a time: sorted by time.
-pub(super) fn key_at(prefix: u8, time: i64, text: &str) -> Vec<u8> {
+pub fn key_at(prefix: u8, time: i64, text: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(text.len() + 9);
     key.push(prefix);
     // With the sign turned over, numbers are sorted as their bytes.
@@ -56,7 +53,7 @@ pub(super) fn key_at(prefix: u8, time: i64, text: &str) -> Vec<u8> {
 }
 
 /// The time and text of a key that [`key_at`] made.
-pub(super) fn time_and_text(key: &[u8]) -> Result<(i64, &str), Failure> {
+pub fn time_and_text(key: &[u8]) -> Result<(i64, &str), Failure> {
     let broken = || Failure::of(FailureKind::Host, "a key of the state is broken");
     let (time, text) = key
         .get(1..)
@@ -67,7 +64,7 @@ pub(super) fn time_and_text(key: &[u8]) -> Result<(i64, &str), Failure> {
 }
 
 /// The key that groups an event: what the expression gives, and as text. Without an expression all have the same.
-pub(super) fn group_of(
+pub fn group_of(
     by: Option<&Formula>,
     variables: &Variables<'_>,
 ) -> Result<(Data, String), Failure> {

@@ -1,5 +1,7 @@
 //! What the workers of all built-in plug-ins have in common.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use kernel::worker::{Failure, Incoming, Provided, Turn, Worker};
@@ -67,11 +69,14 @@ impl<P: Plugin> Worker for Built<P> {
 }
 
 /// A plug-in that handles each event by itself and waits for nothing.
-pub(super) trait HandlesEach: Send {
+pub trait HandlesEach: Send {
+    /// Handles one.
     fn each(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure>;
 }
 
-/// Makes a worker of a plug-in that [`HandlesEach`] event, so that many cost one future and not one each.
+/// Makes a worker of a plug-in that [`HandlesEach`](crate::plugins::author::HandlesEach) event, so that many cost one future and
+/// not one each. Whoever uses it has the crates `async_trait` and `kernel`, and [`Incoming`], [`Turn`] and [`Failure`] at hand.
+#[macro_export]
 macro_rules! handles_each {
     ($plugin:ty) => {
         #[async_trait::async_trait]
@@ -97,28 +102,33 @@ macro_rules! handles_each {
     };
 }
 
-pub(super) use handles_each;
+pub(super) use crate::handles_each;
 
 /// The name of the output for what plug-ins give.
-pub(super) const OUT: &str = "out";
+pub const OUT: &str = "out";
 
 /// The name of the output for what could not be handled.
-pub(super) const REFUSED: &str = "refused";
+pub const REFUSED: &str = "refused";
 
 /// What comes out at [`REFUSED`].
-pub(super) const REFUSED_OUTPUT: (&str, &str) = (
+pub const REFUSED_OUTPUT: (&str, &str) = (
     REFUSED,
     "Events that could not be handled, as `event` beside the `reason`, if `on_error` is `refused`.",
 );
 
 /// What an expression sees of a message.
-pub(super) fn variables<'a>(event: &'a Event, message: &'a Incoming) -> Variables<'a> {
+pub fn variables<'a>(event: &'a Event, message: &'a Incoming) -> Variables<'a> {
     Variables::of(event.data()).with_headers(&message.message.headers)
 }
 
 /// Emits an event.
-pub(super) fn emit(turn: &mut Turn, output: &str, data: Data) -> Result<(), Failure> {
-    turn.emit_value(output, std::sync::Arc::new(Event::new(data)))
+pub fn emit(turn: &mut Turn, output: &str, data: Data) -> Result<(), Failure> {
+    turn.emit_value(output, Arc::new(Event::new(data)))
+}
+
+/// Emits an event that was made because of another one, whose [hold](Event::held_like) it has, too.
+pub fn emit_for(cause: &Event, turn: &mut Turn, output: &str, data: Data) -> Result<(), Failure> {
+    turn.emit_value(output, Arc::new(Event::new(data).held_like(cause)))
 }
 
 impl OnError {
@@ -137,7 +147,7 @@ impl OnError {
 }
 
 /// Emits an event to [`REFUSED`].
-pub(super) fn refuse(event: &Event, reason: String, turn: &mut Turn) -> Result<(), Failure> {
+pub fn refuse(event: &Event, reason: String, turn: &mut Turn) -> Result<(), Failure> {
     let refused = [("event", event.data().clone()), ("reason", reason.into())];
-    emit(turn, REFUSED, Data::record(refused))
+    emit_for(event, turn, REFUSED, Data::record(refused))
 }

@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn every_built_in_plugin_can_be_a_component() {
-        for built_in in flows::plugins::BUILT_IN {
+        for built_in in flows::plugins::all() {
             let component = component(built_in.id()).unwrap();
             assert_eq!(id_of(&component.bytes).as_deref(), Some(built_in.id()));
             let code = code(built_in.id(), &Environment::default()).unwrap();

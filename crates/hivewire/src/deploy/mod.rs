@@ -142,7 +142,9 @@ impl Deployments {
         let plugins = Plugins::new(&settings.plugins, bus.clone(), &fetcher);
         let found = store.read().await?;
         let flow_metrics = FlowMetrics::of(&runtime);
+        flows::plugins::add(crawl::PLUGINS);
         let environment = Environment {
+            node: node.as_ref().map(Name::to_string).unwrap_or_default(),
             bus: Some(bus.clone()),
             folder: Some(data.join(FILES_FOLDER)),
             http: Some(Arc::new(NodeHttp::new(fetcher.clone()))),

@@ -16,7 +16,7 @@ pub(super) struct BuiltInRepository;
 
 impl BuiltInRepository {
     fn all(&self) -> impl Iterator<Item = Plugin> {
-        let components = flows::plugins::BUILT_IN.iter().filter_map(component_of);
+        let components = flows::plugins::all().filter_map(component_of);
         components
             .filter_map(|component| Plugin::of(&component, None, &PluginNotes::default()).ok())
     }
@@ -66,7 +66,7 @@ mod tests {
             ..PluginQuery::default()
         };
         let listed = BuiltInRepository.page(&query).await.unwrap();
-        assert_eq!(listed.len(), flows::plugins::BUILT_IN.len());
+        assert_eq!(listed.len(), flows::plugins::all().count());
         for summary in listed {
             let versions = BuiltInRepository.versions(&summary.id).await.unwrap();
             let component = BuiltInRepository.component(&versions[0]).await.unwrap();
