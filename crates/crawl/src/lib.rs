@@ -11,6 +11,7 @@ pub mod address;
 pub mod charset;
 pub mod domain;
 pub mod fields;
+pub mod frontier;
 mod html;
 pub mod links;
 pub mod pace;
