@@ -13,6 +13,19 @@ const PREFIX: &str = "crawl-";
 const NAME_CHARACTERS_MAX: usize = 60;
 /// How many connections a crawl has if nobody says otherwise.
 const CONNECTIONS: u32 = 32;
+const CONNECTIONS_MAX: u32 = 4_096;
+/// For each connection so many URLs may be under way: on their way there, or their pages on their way to the store.
+const UNDER_WAY: u32 = 4;
+/// How many workers look at robots.txt, and wait for it.
+const ROBOTS_WORKERS: u32 = 8;
+/// How many workers a stage has at most that only computes.
+const COMPUTING_WORKERS_MAX: u32 = 4;
+/// How long a turn may take that waits for a server. What is fetched has shorter limits of its own.
+const FETCH_MS_MAX: u64 = 120_000;
+/// How long a turn may take that reads what waits for many hosts.
+const READ_MS_MAX: u64 = 60_000;
+/// How many pages are stored together.
+const STORED_TOGETHER: u32 = 256;
 
 /// What somebody wants to crawl, and how.
 #[derive(Clone, Debug, Default)]
@@ -43,17 +56,28 @@ impl Wanted {
         document.description = description(&urls);
         // Pages are handled in memory on the node that fetched them; the frontier keeps on disk what is under way.
         document.delivery = Promise::AtMostOnce;
-        self.add_addresses(&mut document, &urls)?;
-        self.add_fetching(&mut document)?;
+        let connections = self.connections.unwrap_or(CONNECTIONS);
+        ensure!(
+            (1..=CONNECTIONS_MAX).contains(&connections),
+            "a crawl has 1 to {CONNECTIONS_MAX} connections"
+        );
+        self.add_addresses(&mut document, &urls, connections * UNDER_WAY)?;
+        self.add_fetching(&mut document, connections)?;
         self.add_content(&mut document)?;
         Ok(document)
     }
 
     /// Which URLs are fetched, and when.
-    fn add_addresses(&self, document: &mut Document, urls: &[Url]) -> anyhow::Result<()> {
+    fn add_addresses(
+        &self,
+        document: &mut Document,
+        urls: &[Url],
+        under_way_max: u32,
+    ) -> anyhow::Result<()> {
         let seeds: Vec<&str> = urls.iter().map(Url::as_str).collect();
         let mut seed = durable("seed")?;
         seed.parameters = json!({ "urls": seeds });
+        seed.limits.call_ms_max = Some(READ_MS_MAX);
         add(document, "seed", seed, "normalise")?;
         add(document, "normalise", stage("url-normaliser")?, "seen")?;
         let mut seen = durable("seen-urls")?;
@@ -62,9 +86,11 @@ impl Wanted {
         let mut frontier = durable("frontier")?;
         frontier.key = Some("json:/host".parse()?);
         frontier.parameters = parameters(&[
-            ("pace", self.rate.map(Rate::pace)),
+            ("pace", self.rate.map(|rate| rate.pace(under_way_max))),
             ("pages_max", self.pages.map(Value::from)),
+            ("under_way_max", Some(under_way_max.into())),
         ]);
+        frontier.limits.call_ms_max = Some(READ_MS_MAX);
         add(document, "frontier", frontier, "domains")?;
         // Behind the frontier, so that a filter that becomes tighter holds for everything that still waits.
         let mut domains = stage("domain-filter")?;
@@ -81,7 +107,7 @@ impl Wanted {
     }
 
     /// How they are fetched.
-    fn add_fetching(&self, document: &mut Document) -> anyhow::Result<()> {
+    fn add_fetching(&self, document: &mut Document, connections: u32) -> anyhow::Result<()> {
         let fetch = parameters(&[
             ("allow_private", self.allow_private.then_some(json!(true))),
             ("user_agent", self.user_agent.as_deref().map(Value::from)),
@@ -89,34 +115,37 @@ impl Wanted {
         let fetching = parameters(&[("fetch", (!fetch.is_null()).then_some(fetch))]);
         let mut robots = stage("robots")?;
         robots.parameters = fetching.clone();
+        robots.workers = Some(ROBOTS_WORKERS);
+        robots.router = Some("smallest-mailbox".parse()?);
+        robots.limits = one_at_a_time();
         add(document, "robots", robots, "download")?;
+        lead(document, "robots", "sitemaps", "normalise")?;
         let mut download = stage("downloader")?;
         download.parameters = fetching;
-        let connections = self.connections.unwrap_or(CONNECTIONS);
-        ensure!(connections > 0, "a crawl needs at least one connection");
         download.scale = Some(Scale {
             min: Some(connections.min(2)),
             max: Some(connections),
             ..Scale::default()
         });
-        // A worker is a connection: it has one page at a time.
-        download.limits = Limits {
-            batch_messages_max: Some(1),
-            ..Limits::default()
-        };
+        // A worker is a connection.
+        download.router = Some("smallest-mailbox".parse()?);
+        download.limits = one_at_a_time();
         add(document, "download", download, "content")?;
+        lead(document, "download", "redirects", "normalise")?;
         refuses(document, &["robots", "download"])
     }
 
     /// What is made of pages.
     fn add_content(&self, document: &mut Document) -> anyhow::Result<()> {
-        add(document, "content", stage("content-filter")?, "decode")?;
+        add(document, "content", computing("content-filter")?, "decode")?;
         refuses(document, &["content"])?;
-        add(document, "decode", stage("charset-decoder")?, "links")?;
-        add(document, "links", stage("link-extractor")?, "text")?;
+        add(document, "decode", computing("charset-decoder")?, "links")?;
+        add(document, "links", computing("link-extractor")?, "text")?;
         lead(document, "links", "links", "normalise")?;
-        add(document, "text", stage("text-extractor")?, "store")?;
+        add(document, "text", computing("text-extractor")?, "store")?;
         let mut store = stage("page-store")?;
+        store.limits.batch_messages_max = Some(STORED_TOGETHER);
+        store.limits.call_ms_max = Some(READ_MS_MAX);
         let short = document.flow.strip_prefix(PREFIX).unwrap_or(&document.flow);
         let to = self.store.clone();
         let to = to.unwrap_or_else(|| format!("crawls/{short}"));
@@ -186,6 +215,30 @@ fn domains_of(urls: &[Url]) -> Vec<String> {
 
 fn stage(plugin: &str) -> anyhow::Result<Stage> {
     Ok(Stage::new(plugin.parse::<PluginReference>()?))
+}
+
+/// A stage that grows when it is too slow.
+fn computing(plugin: &str) -> anyhow::Result<Stage> {
+    let scale = Scale {
+        min: Some(1),
+        max: Some(COMPUTING_WORKERS_MAX),
+        ..Scale::default()
+    };
+    Ok(Stage {
+        scale: Some(scale),
+        ..stage(plugin)?
+    })
+}
+
+/// A worker that is busy with one event gets no other: those who have nothing to do get it, and what waits for them can still be filtered.
+fn one_at_a_time() -> Limits {
+    Limits {
+        batch_messages_max: Some(1),
+        mailbox_messages_max: Some(1),
+        spill_messages_max: Some(1),
+        call_ms_max: Some(FETCH_MS_MAX),
+        ..Limits::default()
+    }
 }
 
 fn durable(plugin: &str) -> anyhow::Result<Stage> {
