@@ -8,6 +8,8 @@
 //! runs them.
 
 mod plugins;
+pub mod store;
 pub mod visit;
+pub mod warc;
 
 pub use plugins::PLUGINS;
