@@ -20,8 +20,10 @@ pub mod robots;
 pub mod simhash;
 pub mod sitemap;
 pub mod sniff;
+pub mod store;
 pub mod text;
 pub mod visit;
+pub mod warc;
 pub mod wrong;
 
 pub use plugins::PLUGINS;

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, bail, ensure};
 use crawl::domain::registrable_domain;
-use flows::document::{Document, Limits, OneOrMany, Place, PluginReference, Promise, Scale, Stage};
+use flows::document::{Document, Limits, OneOrMany, Place, PluginReference, Promise, RouterChoice, Scale, Stage};
+use runtime::RouterKind;
 use serde_json::{Map, Value, json};
 use url::{Position, Url};
 
@@ -116,7 +117,7 @@ impl Wanted {
         let mut robots = stage("robots")?;
         robots.parameters = fetching.clone();
         robots.workers = Some(ROBOTS_WORKERS);
-        robots.router = Some("smallest-mailbox".parse()?);
+        robots.router = Some(RouterChoice::Kind(RouterKind::SmallestMailbox));
         robots.limits = one_at_a_time();
         add(document, "robots", robots, "download")?;
         lead(document, "robots", "sitemaps", "normalise")?;
@@ -128,7 +129,7 @@ impl Wanted {
             ..Scale::default()
         });
         // A worker is a connection.
-        download.router = Some("smallest-mailbox".parse()?);
+        download.router = Some(RouterChoice::Kind(RouterKind::SmallestMailbox));
         download.limits = one_at_a_time();
         add(document, "download", download, "content")?;
         lead(document, "download", "redirects", "normalise")?;
