@@ -162,7 +162,7 @@ impl Worker for Frontier {
         let slot = self.stage.slot(meta.id);
         let mut bucket = match slot.take(meta.version) {
             Some(bucket) => bucket,
-            None => Box::new(self.load(&meta, turn, now_ms).await?),
+            None => Box::new(self.read_bucket(&meta, turn, now_ms).await?),
         };
         let went_off = |message: &Incoming| matches!(&message.kind, Kind::Timer(name) if **name == *TIMER);
         let mut is_changed = is_new;
@@ -210,7 +210,7 @@ impl Worker for Frontier {
 
 impl Frontier {
     /// Reads the hosts for which something waits.
-    async fn load(&self, meta: &Meta, turn: &Turn, now_ms: u64) -> Result<Bucket, Failure> {
+    async fn read_bucket(&self, meta: &Meta, turn: &Turn, now_ms: u64) -> Result<Bucket, Failure> {
         let mut bucket = Bucket::new(meta.fetched, meta.failed);
         let mut after: Option<Bytes> = None;
         loop {

@@ -1,15 +1,19 @@
 //! The plug-ins of the crawler: one file each, and one line each in [`PLUGINS`].
 
+mod fetchers;
 mod page;
 mod urls;
 
 mod change_detector;
 mod charset_decoder;
 mod content_filter;
+mod downloader;
 mod field_extractor;
 mod frontier;
 mod link_extractor;
 mod near_duplicates;
+mod robots;
+mod seed;
 mod seen_urls;
 mod text_extractor;
 
@@ -17,8 +21,11 @@ use flows::plugins::BuiltIn;
 
 /// All of them, in the order in which they are explained.
 pub static PLUGINS: &[BuiltIn] = &[
+    BuiltIn::of::<seed::Seed>(),
     BuiltIn::of::<seen_urls::SeenUrls>(),
     BuiltIn::of::<frontier::Frontier>(),
+    BuiltIn::of::<robots::Robots>(),
+    BuiltIn::of::<downloader::Downloader>(),
     BuiltIn::of::<content_filter::ContentFilter>(),
     BuiltIn::of::<charset_decoder::CharsetDecoder>(),
     BuiltIn::of::<link_extractor::LinkExtractor>(),

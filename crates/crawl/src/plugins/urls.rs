@@ -49,11 +49,6 @@ impl<'a> Urls<'a> {
         let several = self.several.into_iter().flat_map(flows::List::iter);
         self.one.into_iter().chain(several.filter_map(Data::as_text))
     }
-
-    /// Whether there is one under the name `url`.
-    pub fn is_single(&self) -> bool {
-        self.one.is_some()
-    }
 }
 
 /// The data of a URL event with these URLs instead.
