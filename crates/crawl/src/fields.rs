@@ -117,10 +117,10 @@ pub type Record = BTreeMap<String, Value>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
     /// There are none.
-    #[error("fields: name at least one, such as {{\"title\": {{\"select\": \"h1\"}}}}")]
+    #[error("name at least one, such as {{\"title\": {{\"select\": \"h1\"}}}}")]
     None,
     /// A selector cannot be understood.
-    #[error("{place}: {selector:?} is no CSS selector that can be understood: {reason}")]
+    #[error("{selector:?} is no CSS selector that can be understood: {reason}")]
     Selector {
         /// The field, or `each`.
         place: String,
@@ -130,7 +130,7 @@ pub enum FieldError {
         reason: String,
     },
     /// A pattern cannot be understood.
-    #[error("fields.{field}.pattern: {reason}")]
+    #[error("the pattern cannot be understood: {reason}")]
     Pattern {
         /// The field.
         field: String,
@@ -138,11 +138,23 @@ pub enum FieldError {
         reason: String,
     },
     /// A field is to be two things at once.
-    #[error("fields.{field}: take either an attribute or the html, not both")]
+    #[error("take either an attribute or the html, not both")]
     Both {
         /// The field.
         field: String,
     },
+}
+
+impl FieldError {
+    /// Which part of the rules is meant, such as `fields.price.select`.
+    pub fn place(&self) -> String {
+        match self {
+            Self::None => "fields".to_owned(),
+            Self::Selector { place, .. } => place.clone(),
+            Self::Pattern { field, .. } => format!("fields.{field}.pattern"),
+            Self::Both { field } => format!("fields.{field}"),
+        }
+    }
 }
 
 /// Rules that are ready to be used.

@@ -10,7 +10,9 @@
 pub mod address;
 pub mod charset;
 pub mod domain;
+pub mod fetch;
 pub mod fields;
+pub mod frontier;
 mod html;
 pub mod links;
 pub mod pace;
@@ -19,8 +21,10 @@ pub mod robots;
 pub mod simhash;
 pub mod sitemap;
 pub mod sniff;
+pub mod store;
 pub mod text;
 pub mod visit;
+pub mod warc;
 pub mod wrong;
 
 pub use plugins::PLUGINS;

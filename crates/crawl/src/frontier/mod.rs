@@ -20,7 +20,7 @@ pub use self::desk::{FrontierView, Frontiers};
 pub(crate) use self::desk::{Slot, StageFrontier, Teller};
 pub(crate) use self::host::HostRecord;
 use self::host::{Host, Loaded};
-use crate::pace::{Pace, PaceRule};
+use crate::pace::{AFTER_AN_ANSWER, Pace, PaceRule};
 use crate::visit::Ended;
 
 /// Ids are those of one process, so that whoever forgot everything never takes a visit of before for one of its own.
@@ -30,8 +30,6 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub pace: PaceRule,
-    /// How many URLs of one host may be under way.
-    pub under_way_per_host_max: u32,
     /// How many URLs of all buckets may be under way on this node.
     pub under_way_max: usize,
     /// How often a URL is asked for.
@@ -160,12 +158,10 @@ impl Bucket {
             None => Pace::new(),
         };
         let record = record.unwrap_or_default();
-        if record.crawl_delay_ms > 0 {
-            pace.set_crawl_delay(Duration::from_millis(record.crawl_delay_ms));
-        }
+        pace.set_crawl_delay(Duration::from_millis(record.crawl_delay_ms));
         self.numbers.waiting += record.waiting;
         self.hosts.insert(host.clone(), Host::new(record, pace));
-        self.plan(&host, now_ms);
+        self.plan(&host, rules, now_ms);
     }
 
     /// Takes a URL in, if there is room for it. Its host has to be in memory.
@@ -235,7 +231,7 @@ impl Bucket {
         }
         self.touched.insert(host.clone());
         self.changed.insert((host.clone(), block));
-        self.plan(&host, now_ms);
+        self.plan(&host, rules, now_ms);
     }
 
     /// Hands out what may be asked for now, at most so many. What is told by [`Bucket::wanted`] afterwards is to be read first.
@@ -267,12 +263,7 @@ impl Bucket {
         let host = self.hosts.get_mut(name).expect("only those in memory are due");
         host.due_ms = None;
         for _ in 0..most {
-            if host.under_way >= rules.under_way_per_host_max {
-                // It is planned anew when something of it has ended.
-                return;
-            }
-            let start_ms = host.pace.may_start(&rules.pace, now_ms);
-            if start_ms > now_ms {
+            if host.pace.may_start(&rules.pace, now_ms) > now_ms {
                 break;
             }
             let Some((number, at)) = host.pop(now_ms) else {
@@ -298,7 +289,7 @@ impl Bucket {
             host.under_way += 1;
             host.pace.started(&rules.pace, now_ms);
         }
-        self.plan_after(name, rules, now_ms);
+        self.plan(name, rules, now_ms);
     }
 
     /// Blocks that have to be read before more can be handed out.
@@ -337,7 +328,7 @@ impl Bucket {
     }
 
     /// What has to be written of what happened since the last time; none removes a key.
-    pub fn writes(&mut self, now_ms: u64) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
+    pub fn writes(&mut self, rules: &Rules, now_ms: u64) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
         let mut writes = BTreeMap::new();
         for (name, number) in std::mem::take(&mut self.changed) {
             let Some(host) = self.hosts.get_mut(&name) else {
@@ -365,7 +356,7 @@ impl Bucket {
             }
             host.record.first = host.first();
             writes.insert(host_key(&name), Some(host.record.encode()));
-            self.plan(&name, now_ms);
+            self.plan(&name, rules, now_ms);
         }
         writes
     }
@@ -377,25 +368,17 @@ impl Bucket {
     }
 
     /// Looks at a host as soon as something of it may be handed out.
-    fn plan(&mut self, name: &Arc<str>, now_ms: u64) {
-        self.plan_at(name, |host| {
-            let next_ms = host.next_time()?;
-            Some(next_ms.max(host.pace.next_start_ms()).max(now_ms))
-        });
-    }
-
-    fn plan_after(&mut self, name: &Arc<str>, rules: &Rules, now_ms: u64) {
-        self.plan_at(name, |host| {
-            let next_ms = host.next_time()?;
-            Some(next_ms.max(host.pace.may_start(&rules.pace, now_ms)))
-        });
-    }
-
-    fn plan_at(&mut self, name: &Arc<str>, time: impl FnOnce(&mut Host) -> Option<u64>) {
+    fn plan(&mut self, name: &Arc<str>, rules: &Rules, now_ms: u64) {
         let Some(host) = self.hosts.get_mut(name) else {
             return;
         };
-        let due_ms = time(host);
+        let due_ms = host.next_time().and_then(|next_ms| {
+            match host.pace.may_start(&rules.pace, now_ms) {
+                // It is planned anew when something of it has ended.
+                AFTER_AN_ANSWER => None,
+                start_ms => Some(next_ms.max(start_ms).max(now_ms)),
+            }
+        });
         let before = std::mem::replace(&mut host.due_ms, due_ms);
         if before == due_ms {
             return;
@@ -409,12 +392,13 @@ impl Bucket {
     }
 
     /// Forgets hosts for which nothing waits and that could be asked at once; they are read again when something comes.
-    pub fn forget_idle(&mut self, now_ms: u64) {
+    pub fn forget_idle(&mut self, rules: &Rules, now_ms: u64) {
         if self.hosts.len() <= HOSTS_KEPT {
             return;
         }
         self.hosts.retain(|_, host| {
-            host.record.waiting > 0 || host.under_way > 0 || host.pace.next_start_ms() > now_ms
+            let is_idle = host.record.waiting == 0 && host.under_way == 0;
+            !is_idle || host.pace.may_start(&rules.pace, now_ms) > now_ms
         });
     }
 }

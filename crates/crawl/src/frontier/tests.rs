@@ -73,7 +73,6 @@ impl Disk {
 fn rules(pace: PaceRule) -> Rules {
     Rules {
         pace,
-        under_way_per_host_max: 4,
         under_way_max: 64,
         tries_max: 3,
         retry_after: Duration::from_millis(50),
@@ -132,7 +131,7 @@ impl World {
     }
 
     fn commit(&mut self) {
-        let writes = self.bucket.writes(self.now_ms);
+        let writes = self.bucket.writes(&self.rules, self.now_ms);
         self.disk.write(writes);
     }
 
@@ -226,7 +225,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..120),
         is_unlimited in any::<bool>(),
     ) {
-        let pace = if is_unlimited { PaceRule::unlimited() } else { PaceRule::default() };
+        let pace = if is_unlimited { PaceRule::unlimited() } else { PaceRule::default().with_connections(3) };
         let mut world = World::new(rules(pace));
         for (number, step) in steps.into_iter().enumerate() {
             world.step(step, number);
@@ -246,7 +245,6 @@ proptest! {
 fn a_large_frontier_is_read_back_in_order_and_a_host_does_not_take_all_the_room() {
     let mut world = World::new(Rules {
         pages_per_host_max: 100_000,
-        under_way_per_host_max: 64,
         ..rules(PaceRule::unlimited())
     });
     for number in 0..300 {

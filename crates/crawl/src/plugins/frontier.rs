@@ -45,7 +45,7 @@ pub(super) struct Parameters {
 }
 
 fn under_way_max() -> usize {
-    1_000
+    256
 }
 
 fn tries_max() -> u32 {
@@ -117,13 +117,8 @@ impl Plugin for Frontier {
         let Some(stage) = &environment.stage else {
             return Err(ParameterError::general("the frontier has to be a stage"));
         };
-        let under_way_per_host_max = match parameters.pace.is_unlimited() {
-            true => u32::try_from(parameters.under_way_max).unwrap_or(u32::MAX),
-            false => parameters.pace.connections_per_host(),
-        };
         Ok(Self {
             rules: Rules {
-                under_way_per_host_max,
                 pace: parameters.pace,
                 under_way_max: parameters.under_way_max,
                 tries_max: parameters.tries_max,
@@ -165,7 +160,7 @@ impl Worker for Frontier {
         let slot = self.stage.slot(meta.id);
         let mut bucket = match slot.take(meta.version) {
             Some(bucket) => bucket,
-            None => Box::new(self.load(&meta, turn, now_ms).await?),
+            None => Box::new(self.read_bucket(&meta, turn, now_ms).await?),
         };
         let went_off = |message: &Incoming| matches!(&message.kind, Kind::Timer(name) if **name == *TIMER);
         let mut is_changed = is_new;
@@ -178,7 +173,7 @@ impl Worker for Frontier {
             bucket.ended(&ended, &self.rules, now_ms);
         }
         self.add(messages, &mut bucket, turn, now_ms).await?;
-        let writes = bucket.writes(now_ms);
+        let writes = bucket.writes(&self.rules, now_ms);
         let requests = self.hand_out(&slot, &mut bucket, turn, now_ms).await?;
         for request in requests {
             emit(&request, &slot, turn)?;
@@ -204,7 +199,7 @@ impl Worker for Frontier {
             (meta.fetched, meta.failed) = (numbers.fetched, numbers.failed);
             turn.set_state(META, meta.encode())?;
         }
-        bucket.forget_idle(now_ms);
+        bucket.forget_idle(&self.rules, now_ms);
         self.plan(&slot, &bucket, now_ms, waker);
         slot.put(meta.version, bucket);
         Ok(())
@@ -213,7 +208,7 @@ impl Worker for Frontier {
 
 impl Frontier {
     /// Reads the hosts for which something waits.
-    async fn load(&self, meta: &Meta, turn: &Turn, now_ms: u64) -> Result<Bucket, Failure> {
+    async fn read_bucket(&self, meta: &Meta, turn: &Turn, now_ms: u64) -> Result<Bucket, Failure> {
         let mut bucket = Bucket::new(meta.fetched, meta.failed);
         let mut after: Option<Bytes> = None;
         loop {
