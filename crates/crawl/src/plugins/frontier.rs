@@ -18,7 +18,7 @@ use crate::frontier::{
     Bucket, Frontiers, HOST, HostRecord, New, Request, Rules, Slot, StageFrontier, Teller,
     block_keys, host_key,
 };
-use crate::pace::PaceRules;
+use crate::pace::PaceRule;
 use crate::visit::Visit;
 
 /// Parameters of `frontier`.
@@ -27,7 +27,7 @@ use crate::visit::Visit;
 pub(super) struct Parameters {
     /// How fast one host is asked.
     #[serde(default)]
-    pace: PaceRules,
+    pace: PaceRule,
     /// How many URLs may be under way on this node. Their pages are in memory until they are dealt with.
     #[serde(default = "under_way_max")]
     under_way_max: usize,
@@ -103,10 +103,10 @@ impl Plugin for Frontier {
         (REFUSED, "URLs beyond the budget of their host, with `rule` and `reason`."),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
-        ("Ten pages a minute from each host", r#"{"pace": {"delay": {"fixed_ms": 6000}}}"#),
+        ("Ten pages a minute from each host", r#"{"pace": {"delay": "6s"}}"#),
         (
             "A server of one's own, as fast as it can",
-            r#"{"pace": {"delay": "unlimited", "connections_per_host": 128}, "pages_per_host_max": 100000}"#,
+            r#"{"pace": {"unlimited": true}, "pages_per_host_max": 100000}"#,
         ),
     ];
     type Parameters = Parameters;
@@ -117,8 +117,6 @@ impl Plugin for Frontier {
         let Some(stage) = &environment.stage else {
             return Err(ParameterError::general("the frontier has to be a stage"));
         };
-        let stage = frontiers.stage(stage);
-        stage.set_pace(parameters.pace.clone());
         Ok(Self {
             rules: Rules {
                 pace: parameters.pace,
@@ -128,7 +126,7 @@ impl Plugin for Frontier {
                 pages_per_host_max: parameters.pages_per_host_max,
             },
             pages_max: parameters.pages_max.unwrap_or(u64::MAX),
-            stage,
+            stage: frontiers.stage(stage),
         })
     }
 
@@ -147,7 +145,7 @@ fn check(parameters: &Parameters) -> Result<(), ParameterError> {
     parameters
         .pace
         .check()
-        .map_err(|wrong| ParameterError::new(format!("pace.{}", wrong.field), wrong.reason))
+        .map_err(|problem| ParameterError::new("pace", problem))
 }
 
 #[async_trait]
@@ -162,7 +160,7 @@ impl Worker for Frontier {
         let slot = self.stage.slot(meta.id);
         let mut bucket = match slot.take(meta.version) {
             Some(bucket) => bucket,
-            None => Box::new(self.load(&meta, turn, now_ms).await?),
+            None => Box::new(self.read_bucket(&meta, turn, now_ms).await?),
         };
         let went_off = |message: &Incoming| matches!(&message.kind, Kind::Timer(name) if **name == *TIMER);
         let mut is_changed = is_new;
@@ -210,7 +208,7 @@ impl Worker for Frontier {
 
 impl Frontier {
     /// Reads the hosts for which something waits.
-    async fn load(&self, meta: &Meta, turn: &Turn, now_ms: u64) -> Result<Bucket, Failure> {
+    async fn read_bucket(&self, meta: &Meta, turn: &Turn, now_ms: u64) -> Result<Bucket, Failure> {
         let mut bucket = Bucket::new(meta.fetched, meta.failed);
         let mut after: Option<Bytes> = None;
         loop {
