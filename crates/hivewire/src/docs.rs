@@ -68,7 +68,7 @@ fn exit_codes(page: &mut String) {
         ),
         (
             Exit::Interrupted,
-            "a second signal ended `up` before it had drained",
+            "a second signal ended `up` before it had drained, or `crawl` was left while its crawl goes on",
         ),
     ] {
         let _ = writeln!(page, "| {} | {meaning} |", exit.code());

@@ -29,6 +29,7 @@ mod client;
 pub mod cluster;
 pub mod commands;
 pub mod config;
+mod crawls;
 mod data_folder;
 pub mod deploy;
 mod desk;

@@ -511,6 +511,49 @@ fn use_the_registry(node: &Checked) {
     node.delete(404, "/api/v1/flows/shop");
 }
 
+/// A crawl that has just begun, of a server that is not there.
+fn look_at_crawls(node: &Checked) {
+    let path = "/api/v1/crawls/site";
+    node.get(404, path);
+    let site = json!({
+        "flow": "site",
+        "stages": {
+            "normalise": { "plugin": "url-normaliser", "to": "seen" },
+            "seen": { "plugin": "seen-urls", "key": "json:/host", "to": "frontier" },
+            "frontier": { "plugin": "frontier", "key": "json:/host", "to": "store" },
+            "store": { "plugin": "page-store", "parameters": { "to": "crawls/site" } },
+        },
+    });
+    let mut bare = site.clone();
+    bare["flow"] = "bare".into();
+    bare["stages"].as_object_mut().unwrap().remove("store");
+    bare["stages"]["frontier"].as_object_mut().unwrap().remove("to");
+    let json = [("Content-Type", "application/json")];
+    for document in [&site, &bare] {
+        let path = format!("/api/v1/documents/{}", document["flow"].as_str().unwrap());
+        node.call(200, "PUT", &path, &json, document.to_string().as_bytes());
+    }
+    let crawls = node.get(200, "/api/v1/crawls?limit=1");
+    assert_eq!((&crawls["crawls"][0]["flow"], &crawls["next"]), (&json!("bare"), &json!("bare")));
+    node.get(200, "/api/v1/crawls?after=bare");
+    let crawl = node.get(200, &format!("{path}?results=true&hosts=5"));
+    assert_eq!((&crawl["fetched"], &crawl["results"]["pages"]), (&json!(0), &json!(0)));
+    node.get(400, &format!("{path}?hosts=many"));
+    node.get(200, &format!("{path}/pages?status=4xx&order=url&limit=5"));
+    node.get(400, &format!("{path}/pages?status=much"));
+    node.get(409, "/api/v1/crawls/bare/pages");
+    node.get(200, &format!("{path}/search?query=honey&limit=3"));
+    node.get(400, &format!("{path}/search?query="));
+    let why = node.get(200, &format!("{path}/why?url=http://example.com/%23a"));
+    assert_eq!((&why["url"], &why["fate"]), (&json!("http://example.com/"), &json!("unknown")));
+    node.get(409, "/api/v1/crawls/bare/why?url=http://example.com/");
+    node.call(200, "GET", &format!("{path}/export?what=refused"), &[], b"");
+    node.call(200, "GET", &format!("{path}/export?format=csv"), &[], b"");
+    node.get(400, &format!("{path}/export?format=xml"));
+    node.delete(200, "/api/v1/flows/site");
+    node.delete(200, "/api/v1/flows/bare");
+}
+
 #[test]
 fn every_operation_answers_as_the_document_says() {
     let node = Checked::new(node());
@@ -518,6 +561,7 @@ fn every_operation_answers_as_the_document_says() {
     use_queues_and_topics(&node);
     use_plugins(&node);
     apply_documents(&node);
+    look_at_crawls(&node);
     deploy_and_change(&node);
     see_messages_die(&node);
     tell_nodes(&node);

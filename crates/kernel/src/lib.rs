@@ -26,6 +26,7 @@ pub mod limits;
 mod message;
 pub mod metrics;
 mod name;
+pub mod net;
 mod plugin;
 pub mod worker;
 

@@ -1,6 +1,29 @@
 //! The plug-ins of the crawler: one file each, and one line each in [`PLUGINS`].
 
+mod page;
+mod urls;
+
+mod change_detector;
+mod charset_decoder;
+mod content_filter;
+mod field_extractor;
+mod frontier;
+mod link_extractor;
+mod near_duplicates;
+mod seen_urls;
+mod text_extractor;
+
 use flows::plugins::BuiltIn;
 
 /// All of them, in the order in which they are explained.
-pub static PLUGINS: &[BuiltIn] = &[];
+pub static PLUGINS: &[BuiltIn] = &[
+    BuiltIn::of::<seen_urls::SeenUrls>(),
+    BuiltIn::of::<frontier::Frontier>(),
+    BuiltIn::of::<content_filter::ContentFilter>(),
+    BuiltIn::of::<charset_decoder::CharsetDecoder>(),
+    BuiltIn::of::<link_extractor::LinkExtractor>(),
+    BuiltIn::of::<text_extractor::TextExtractor>(),
+    BuiltIn::of::<field_extractor::FieldExtractor>(),
+    BuiltIn::of::<near_duplicates::NearDuplicates>(),
+    BuiltIn::of::<change_detector::ChangeDetector>(),
+];

@@ -2,7 +2,7 @@
 
 mod error;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,6 +23,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A stream has a sign of life every ten seconds.
 const READ_TIMEOUT: Duration = Duration::from_secs(35);
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
+/// A part of something long may have to be looked up first.
+const COPY_READ_TIMEOUT: Duration = Duration::from_secs(120);
+const COPY_BYTES: usize = 64 << 10;
 
 /// What stays as it is in a part of a path.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
@@ -224,6 +227,30 @@ impl Client {
             reader: BufReader::new(Box::new(body.into_reader())),
             server: self.server.clone(),
         })
+    }
+
+    /// Asks for something that may be long, and writes it there as it comes.
+    pub fn copy(&self, path: &str, to: &mut dyn Write) -> anyhow::Result<()> {
+        let request = self.agent.get(format!("{}{path}", self.server));
+        let answer = request
+            .header("Authorization", self.authorization())
+            .config()
+            .timeout_global(None)
+            .timeout_per_read(Some(COPY_READ_TIMEOUT))
+            .build()
+            .call();
+        let body = self.checked(answer)?.into_body();
+        let mut from = BufReader::with_capacity(COPY_BYTES, body.into_reader());
+        loop {
+            let read = from.fill_buf();
+            let read = read.map_err(|error| ClientError::of(&self.server, error.into()))?;
+            let length = read.len();
+            if length == 0 {
+                return Ok(to.flush()?);
+            }
+            to.write_all(read)?;
+            from.consume(length);
+        }
     }
 
     fn authorization(&self) -> String {

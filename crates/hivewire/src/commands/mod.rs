@@ -7,6 +7,7 @@ mod build;
 mod check;
 mod completions;
 mod config;
+mod crawl;
 mod dead;
 mod deploy;
 mod diff;
@@ -139,6 +140,8 @@ enum Command {
     Diff(diff::Diff),
     /// Print the document of a flow
     Export(export::Export),
+    /// Crawl a site, and look at what was found
+    Crawl(crawl::Crawl),
     /// Show, push, pull and remove plug-ins: workers' code by id and version
     Plugins(plugins::Plugins),
     /// Show flows and stages, or one stage with its workers
@@ -201,6 +204,7 @@ impl Command {
             Self::Apply(command) => command.run(global),
             Self::Diff(command) => command.run(global),
             Self::Export(command) => command.run(global),
+            Self::Crawl(command) => command.run(global),
             Self::Plugins(command) => command.run(global),
             Self::Ps(command) => command.run(global),
             Self::Top(command) => command.run(global),
@@ -245,6 +249,8 @@ pub(crate) fn command_line() -> clap::Command {
 
 /// Runs the binary.
 pub fn run() -> ExitCode {
+    // So that documents can be checked without a node.
+    flows::plugins::add(::crawl::PLUGINS);
     let cli = Cli::parse();
     let filter = cli
         .global

@@ -32,6 +32,11 @@ impl Loader {
         }
     }
 
+    /// What built-in plug-ins find here.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
     /// The code of a worker.
     pub async fn worker(&self, component: &Component) -> Result<Arc<dyn Code>, DeployError> {
         if let Some(id) = built_in::id_of(&component.bytes) {

@@ -273,6 +273,11 @@ impl Deployments {
         &self.runtime
     }
 
+    /// What built-in plug-ins find here.
+    pub(crate) fn environment(&self) -> &Environment {
+        self.loader.environment()
+    }
+
     /// What stages of flows have measured.
     pub(crate) fn flow_metrics(&self) -> &Arc<FlowMetrics> {
         &self.flow_metrics

@@ -1,4 +1,4 @@
-//! What a node is asked for by name: past lines of its log, its configuration, a profile. People ask any
+//! What a node is asked for by name: past lines of its log, its configuration, a profile, what it has of a crawl. People ask any
 //! node; if another is meant, that one is asked over the bus.
 
 mod request;
@@ -26,6 +26,8 @@ pub(crate) const LOCALHOST: &str = "localhost";
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long it may take, after a profile, to find out what the functions are called.
 const PROFILE_SLACK: Duration = Duration::from_secs(45);
+/// How long it may take to look something up in the store of a crawl.
+const CRAWL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Answers for this node, and asks others.
 pub(crate) struct Desk {
@@ -216,6 +218,9 @@ impl Desk {
                     .await
                     .map_err(|error| Refusal::failed(error.to_string()))?;
                 serde_json::to_value(taken?)
+            }
+            Request::Crawl(question) => {
+                return crate::crawls::answer(&self.deployments, question).await;
             }
         };
         answer.map_err(|error| Refusal::failed(format!("it cannot be told: {error}")))

@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ANSWER_TIMEOUT, PROFILE_SLACK};
+use super::{ANSWER_TIMEOUT, CRAWL_TIMEOUT, PROFILE_SLACK};
 use crate::config::live::By;
+use crate::crawls::Question;
 use crate::logs::{Filter, Line, Wanted};
 use crate::profile::ProfileError;
 
@@ -39,6 +40,8 @@ pub(crate) enum Request {
     },
     /// Who changed what, the newest first.
     ConfigHistory { before: Option<u64>, limit: usize },
+    /// What it has of a crawl.
+    Crawl(Question),
 }
 
 impl Request {
@@ -46,6 +49,7 @@ impl Request {
     pub fn timeout(&self) -> Duration {
         match self {
             Self::Profile { seconds } => Duration::from_secs((*seconds).into()) + PROFILE_SLACK,
+            Self::Crawl(_) => CRAWL_TIMEOUT,
             _ => ANSWER_TIMEOUT,
         }
     }

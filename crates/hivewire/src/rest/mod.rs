@@ -6,6 +6,7 @@ mod all_logs;
 mod app;
 mod body;
 mod config;
+mod crawls;
 mod dead;
 mod deployments;
 mod documents;
@@ -127,6 +128,12 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/flows/{flow}/{stage}/decisions", "what a stage decided about its number of workers, and why", || get(flows::decisions)),
     route("GET", "/api/v1/flows/{flow}/{stage}/logs", "what its workers wrote, one line of JSON each", || get(logs::show).streams::<runtime::LogLine>()),
     route("POST", "/api/v1/flows/{flow}/{stage}/scale", "gives a stage another number of workers", || post(flows::scale).guarded().once().fails(&[500])),
+    route("GET", "/api/v1/crawls", "all crawls: flows with a frontier", || get(crawls::list).fails(&[409])),
+    route("GET", "/api/v1/crawls/{flow}", "how far a crawl is, on all nodes together", || get(crawls::show).fails(&[409, 500, 504])),
+    route("GET", "/api/v1/crawls/{flow}/pages", "pages that a crawl has stored, page by page", || get(crawls::pages).fails(&[409, 500, 504])),
+    route("GET", "/api/v1/crawls/{flow}/search", "pages with these words in their text", || get(crawls::search).fails(&[409, 500, 504])),
+    route("GET", "/api/v1/crawls/{flow}/why", "why a crawl has fetched a URL, or has not", || get(crawls::why).fails(&[409, 500, 504])),
+    route("GET", "/api/v1/crawls/{flow}/export", "all that a crawl has stored, as JSON lines or CSV", || get(crawls::export).gives(crawls::JSON_LINES).gives(crawls::CSV).fails(&[409, 500, 504])),
     route("GET", "/api/v1/nodes", "all nodes that share the work, and what they have of it", || get(nodes::list).fails(&[409])),
     route("GET", "/api/v1/nodes/{node}", "one node", || get(nodes::show).fails(&[409])),
     route("POST", "/api/v1/nodes/{node}", "tells a node what to be: running, paused, draining, its labels, its prefetch", || post(nodes::change).once().fails(&[500])),

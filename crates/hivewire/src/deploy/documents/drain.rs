@@ -63,7 +63,7 @@ impl Deployments {
 
     /// What waits in the queues of a stage and of its parts, if the broker is in this process. Elsewhere nobody can
     /// tell; what waits there stays there.
-    fn waiting_in_queues(&self, stage: &StageAddress) -> u64 {
+    pub(crate) fn waiting_in_queues(&self, stage: &StageAddress) -> u64 {
         let Some(broker) = self.broker.get() else {
             return 0;
         };

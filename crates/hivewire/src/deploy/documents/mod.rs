@@ -50,6 +50,11 @@ impl Deployments {
         record.ok_or_else(|| unknown(flow))
     }
 
+    /// All flows that were applied, in the order of their names.
+    pub async fn flow_documents(&self) -> Result<Vec<FlowRecord>, ApplyError> {
+        Ok(self.flow_store.all().await?)
+    }
+
     /// The versions of a flow that are kept, the newest first.
     pub async fn flow_versions(&self, flow: &str) -> Result<Vec<FlowVersion>, ApplyError> {
         let versions = self.flow_store.versions(&name_of(flow)?).await?;

@@ -72,6 +72,28 @@ impl FlowStore {
         Ok((document.revision, record))
     }
 
+    /// All flows, in the order of their names.
+    pub async fn all(&self) -> Result<Vec<FlowRecord>, StoreError> {
+        let mut records = Vec::new();
+        let mut after: Option<Name> = None;
+        loop {
+            let last = after.take();
+            let found = self
+                .bus
+                .documents(FLOWS, last.as_ref(), DOCUMENTS_AT_ONCE, TIMEOUT);
+            let found = found.await?;
+            for (name, document) in &found {
+                if let Some(body) = &document.body {
+                    records.push(parse(name, body)?);
+                }
+            }
+            match found.last() {
+                Some((name, _)) => after = Some(name.clone()),
+                None => return Ok(records),
+            }
+        }
+    }
+
     /// Stores a flow in place of this revision and gives the new one; none if somebody else changed it meanwhile.
     pub async fn put(
         &self,

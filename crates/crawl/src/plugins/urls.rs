@@ -1,0 +1,87 @@
+//! URL events: one or several URLs of one host, with how deep they are and where they were found.
+
+use std::sync::Arc;
+
+use flows::plugins::author::REFUSED;
+use flows::{Data, Event};
+use kernel::worker::{Failure, Turn};
+
+/// What a URL event says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Urls<'a> {
+    pub host: &'a str,
+    pub depth: u32,
+    /// Empty for a seed.
+    pub from: &'a str,
+    one: Option<&'a str>,
+    several: Option<&'a flows::List>,
+}
+
+impl<'a> Urls<'a> {
+    /// What an event says; a failure if it is no URL event.
+    pub fn of(event: &'a Event) -> Result<Self, Failure> {
+        let data = event.data();
+        let text = |name: &str| data.get(name).and_then(Data::as_text);
+        let one = text("url");
+        let several = data.get("urls").and_then(Data::as_list);
+        if one.is_none() && several.is_none() {
+            return Err(Failure::new(
+                "the event has neither `url` nor `urls`: this stage takes URLs, such as those of a seed or a link extractor",
+            ));
+        }
+        let Some(host) = text("host") else {
+            return Err(Failure::new(
+                "the event has no `host`: put a URL normaliser before this stage",
+            ));
+        };
+        let depth = data.get("depth").and_then(Data::as_int).unwrap_or(0);
+        Ok(Self {
+            host,
+            depth: u32::try_from(depth.max(0)).unwrap_or(u32::MAX),
+            from: text("from").unwrap_or_default(),
+            one,
+            several,
+        })
+    }
+
+    /// The URLs.
+    pub fn all(&self) -> impl Iterator<Item = &'a str> {
+        let several = self.several.into_iter().flat_map(flows::List::iter);
+        self.one.into_iter().chain(several.filter_map(Data::as_text))
+    }
+
+    /// Whether there is one under the name `url`.
+    pub fn is_single(&self) -> bool {
+        self.one.is_some()
+    }
+}
+
+/// The data of a URL event with these URLs instead.
+pub(super) fn data<'a>(urls: &Urls<'_>, these: impl Iterator<Item = &'a str>) -> Data {
+    let these: Vec<Data> = these.map(|url| url.to_owned().into()).collect();
+    Data::record([
+        ("depth", Data::from(u64::from(urls.depth))),
+        ("from", urls.from.to_owned().into()),
+        ("host", urls.host.to_owned().into()),
+        ("urls", these.into()),
+    ])
+}
+
+/// Emits URLs of an event as refused.
+pub(super) fn refuse(
+    event: &Event,
+    urls: &Urls<'_>,
+    refused: &[&str],
+    rule: &'static str,
+    reason: String,
+    turn: &mut Turn,
+) -> Result<(), Failure> {
+    let Data::Record(mut record) = data(urls, refused.iter().copied()) else {
+        unreachable!("URL events are records");
+    };
+    record.set("at", turn.now().as_millis().into());
+    record.set("reason", reason.into());
+    record.set("rule", rule.into());
+    let refused = Event::new(record.into()).held_like(event);
+    turn.emit_value(REFUSED, Arc::new(refused))
+}

@@ -1,0 +1,117 @@
+//! Asks nodes about a crawl.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+
+use super::{Crawl, ExportFormat, ExportWhat, Exported, Question};
+use crate::desk::{Desk, Refusal, Request};
+
+/// What those said who answered, by their names, and why others did not.
+pub(crate) struct Answered<T> {
+    pub answers: Vec<(String, T)>,
+    pub missing: BTreeMap<String, String>,
+}
+
+/// Whose stores are asked: those of all nodes, or just one if they share it, which is called "".
+pub(crate) fn sources(desk: &Desk, crawl: &Crawl) -> Vec<String> {
+    match crawl.is_store_shared() {
+        true => vec![String::new()],
+        false => desk.nodes(),
+    }
+}
+
+/// Asks one of them.
+pub(crate) async fn ask_one<T: DeserializeOwned>(
+    desk: &Desk,
+    source: &str,
+    question: Question,
+) -> Result<T, Refusal> {
+    let node = Some(source).filter(|node| !node.is_empty());
+    desk.ask(node, Request::Crawl(question)).await
+}
+
+/// Asks all that have a store of their own.
+pub(crate) async fn ask_stores<T: DeserializeOwned + Send + 'static>(
+    desk: &Arc<Desk>,
+    crawl: &Crawl,
+    question: Question,
+) -> Result<Answered<T>, Refusal> {
+    crawl.store()?;
+    ask(desk, sources(desk, crawl), question).await
+}
+
+/// Asks these. Other nodes that do not answer are named with the reason; what this one refuses is refused.
+pub(crate) async fn ask<T: DeserializeOwned + Send + 'static>(
+    desk: &Arc<Desk>,
+    sources: Vec<String>,
+    question: Question,
+) -> Result<Answered<T>, Refusal> {
+    let mut asking = JoinSet::new();
+    for source in sources {
+        let (desk, question) = (desk.clone(), question.clone());
+        asking.spawn(async move {
+            let answer = ask_one::<T>(&desk, &source, question).await;
+            (source, answer)
+        });
+    }
+    let mut answered = Answered {
+        answers: Vec::new(),
+        missing: BTreeMap::new(),
+    };
+    while let Some(asked) = asking.join_next().await {
+        let (source, answer) = asked.map_err(|error| Refusal::failed(error.to_string()))?;
+        match answer {
+            Ok(answer) => answered.answers.push((source, answer)),
+            Err(refusal) if source.is_empty() || source == desk.name() => return Err(refusal),
+            Err(refusal) => {
+                answered.missing.insert(source, refusal.detail);
+            }
+        }
+    }
+    answered.answers.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(answered)
+}
+
+/// An export that is under way: all rows of all nodes, one node after another.
+pub(crate) struct Export {
+    pub desk: Arc<Desk>,
+    /// Those that are left, the next one last.
+    pub sources: Vec<String>,
+    pub flow: String,
+    pub what: ExportWhat,
+    pub format: ExportFormat,
+    /// How far the one has come whose turn it is.
+    pub after: Option<i64>,
+    /// Whether anything was exported so far.
+    pub has_begun: bool,
+}
+
+impl Export {
+    /// The next part; none if that was all. The names of columns come once.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        while let Some(source) = self.sources.last() {
+            let question = Question::Export {
+                flow: self.flow.clone(),
+                what: self.what,
+                format: self.format,
+                after: self.after,
+            };
+            let part = ask_one::<Exported>(&self.desk, source, question).await?;
+            self.has_begun |= !part.text.is_empty();
+            self.after = part.next;
+            if part.next.is_none() {
+                self.sources.pop();
+                // All rows of the next one, without the names of columns if they were sent.
+                self.after = self.has_begun.then_some(i64::MIN);
+            }
+            if !part.text.is_empty() {
+                return Ok(Some(part.text.into()));
+            }
+        }
+        Ok(None)
+    }
+}
