@@ -1,6 +1,7 @@
 //! The plug-ins of the crawler: one file each, and one line each in [`PLUGINS`].
 
 mod page;
+mod shared;
 mod urls;
 
 mod change_detector;
@@ -10,8 +11,11 @@ mod field_extractor;
 mod frontier;
 mod link_extractor;
 mod near_duplicates;
+mod page_store;
 mod seen_urls;
 mod text_extractor;
+mod to_csv;
+mod warc_writer;
 
 use flows::plugins::BuiltIn;
 
@@ -26,4 +30,7 @@ pub static PLUGINS: &[BuiltIn] = &[
     BuiltIn::of::<field_extractor::FieldExtractor>(),
     BuiltIn::of::<near_duplicates::NearDuplicates>(),
     BuiltIn::of::<change_detector::ChangeDetector>(),
+    BuiltIn::of::<page_store::PageStore>(),
+    BuiltIn::of::<warc_writer::Warc>(),
+    BuiltIn::of::<to_csv::ToCsv>(),
 ];

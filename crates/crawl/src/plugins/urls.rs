@@ -47,7 +47,9 @@ impl<'a> Urls<'a> {
     /// The URLs.
     pub fn all(&self) -> impl Iterator<Item = &'a str> {
         let several = self.several.into_iter().flat_map(flows::List::iter);
-        self.one.into_iter().chain(several.filter_map(Data::as_text))
+        self.one
+            .into_iter()
+            .chain(several.filter_map(Data::as_text))
     }
 
     /// Whether there is one under the name `url`.
