@@ -10,6 +10,7 @@
 pub mod address;
 pub mod charset;
 pub mod domain;
+pub mod fetch;
 pub mod fields;
 pub mod frontier;
 mod html;

@@ -1,5 +1,7 @@
 //! What is wrong with a parameter.
 
+use flows::plugins::ParameterError;
+
 /// A parameter that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {reason}")]
@@ -17,5 +19,11 @@ impl WrongParameter {
             field: field.into(),
             reason: reason.into(),
         }
+    }
+}
+
+impl From<WrongParameter> for ParameterError {
+    fn from(wrong: WrongParameter) -> Self {
+        Self::new(wrong.field, wrong.reason)
     }
 }

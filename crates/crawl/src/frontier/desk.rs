@@ -11,7 +11,6 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::{Bucket, HostView, Numbers};
-use crate::pace::PaceRules;
 use crate::visit::{Ended, Endings};
 
 /// How long visits that have ended wait for others before the frontier is told.
@@ -27,8 +26,6 @@ pub struct Frontiers(Mutex<HashMap<StageAddress, Arc<StageFrontier>>>);
 #[derive(Default)]
 pub(crate) struct StageFrontier {
     slots: Mutex<HashMap<u64, Arc<Slot>>>,
-    /// How fast hosts are asked.
-    pace: Mutex<PaceRules>,
 }
 
 /// One bucket between two turns. It survives the worker, which may be replaced at any time.
@@ -83,11 +80,6 @@ impl Frontiers {
 }
 
 impl StageFrontier {
-    /// From now on hosts are asked like this.
-    pub fn set_pace(&self, pace: PaceRules) {
-        *self.pace.lock() = pace;
-    }
-
     /// The slot of a bucket.
     pub fn slot(&self, id: u64) -> Arc<Slot> {
         let new = || {
@@ -146,11 +138,10 @@ impl StageFrontier {
 
     fn hosts(&self) -> Vec<HostView> {
         let slots: Vec<_> = self.slots.lock().values().cloned().collect();
-        let pace = self.pace.lock().clone();
         let mut hosts = Vec::new();
         for slot in slots {
             if let Some((_, bucket)) = &slot.kept.lock().bucket {
-                hosts.extend(bucket.hosts(&pace));
+                hosts.extend(bucket.hosts());
             }
         }
         hosts

@@ -20,8 +20,8 @@ pub use self::desk::{FrontierView, Frontiers};
 pub(crate) use self::desk::{Slot, StageFrontier, Teller};
 pub(crate) use self::host::HostRecord;
 use self::host::{Host, Loaded};
-use crate::pace::{MayStart, Pace, PaceRules};
-use crate::visit::{Ended, Outcome};
+use crate::pace::{AFTER_AN_ANSWER, Pace, PaceRule};
+use crate::visit::Ended;
 
 /// Ids are those of one process, so that whoever forgot everything never takes a visit of before for one of its own.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -29,7 +29,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 /// What a frontier keeps to.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
-    pub pace: PaceRules,
+    pub pace: PaceRule,
     /// How many URLs of all buckets may be under way on this node.
     pub under_way_max: usize,
     /// How often a URL is asked for.
@@ -159,12 +159,12 @@ impl Bucket {
             return;
         }
         let host: Arc<str> = host.into();
-        let mut pace = Pace::new();
-        if let Some(record) = record {
-            pace.set_crawl_delay(Some(Duration::from_millis(record.crawl_delay_ms)));
-            pace.taken_over(now_ms, &rules.pace);
-        }
+        let mut pace = match record {
+            Some(_) => Pace::taken_over(&rules.pace, now_ms),
+            None => Pace::new(),
+        };
         let record = record.unwrap_or_default();
+        pace.set_crawl_delay(Duration::from_millis(record.crawl_delay_ms));
         self.numbers.waiting += record.waiting;
         self.hosts.insert(host.clone(), Host::new(record, pace));
         self.plan(&host, rules, now_ms);
@@ -202,9 +202,18 @@ impl Bucket {
             .get_mut(&host)
             .expect("it stays while something is under way");
         known.under_way -= 1;
-        note_pace(&mut known.pace, ended.outcome.as_ref(), rules, now_ms);
+        match &ended.outcome {
+            Some(outcome) => known.pace.ended(
+                &rules.pace,
+                now_ms,
+                outcome.took,
+                outcome.status,
+                outcome.retry_after,
+            ),
+            None => known.pace.cancelled(),
+        }
         if let Some(delay) = ended.crawl_delay {
-            known.pace.set_crawl_delay(Some(delay));
+            known.pace.set_crawl_delay(delay);
             known.record.crawl_delay_ms = delay.as_millis() as u64;
         }
         if ended
@@ -276,7 +285,7 @@ impl Bucket {
             .expect("only those in memory are due");
         host.due_ms = None;
         for _ in 0..most {
-            if host.pace.may_start(now_ms, &rules.pace) != MayStart::Now {
+            if host.pace.may_start(&rules.pace, now_ms) > now_ms {
                 break;
             }
             let Some((number, at)) = host.pop(now_ms) else {
@@ -300,7 +309,7 @@ impl Bucket {
             };
             self.under_way.insert(id, under_way);
             host.under_way += 1;
-            host.pace.started(now_ms);
+            host.pace.started(&rules.pace, now_ms);
         }
         self.plan(name, rules, now_ms);
     }
@@ -386,11 +395,10 @@ impl Bucket {
             return;
         };
         let due_ms = host.next_time().and_then(|next_ms| {
-            match host.pace.may_start(now_ms, &rules.pace) {
-                MayStart::Now => Some(next_ms.max(now_ms)),
-                MayStart::NotBefore(start_ms) => Some(next_ms.max(start_ms)),
+            match host.pace.may_start(&rules.pace, now_ms) {
                 // It is planned anew when something of it has ended.
-                MayStart::AfterAnAnswer => None,
+                AFTER_AN_ANSWER => None,
+                start_ms => Some(next_ms.max(start_ms).max(now_ms)),
             }
         });
         let before = std::mem::replace(&mut host.due_ms, due_ms);
@@ -412,22 +420,8 @@ impl Bucket {
         }
         self.hosts.retain(|_, host| {
             let is_idle = host.record.waiting == 0 && host.under_way == 0;
-            !is_idle || host.pace.may_start(now_ms, &rules.pace) != MayStart::Now
+            !is_idle || host.pace.may_start(&rules.pace, now_ms) > now_ms
         });
-    }
-}
-
-/// What came of a request, for the pace of its host.
-fn note_pace(pace: &mut Pace, outcome: Option<&Outcome>, rules: &Rules, now_ms: u64) {
-    let Some(outcome) = outcome else {
-        return pace.not_made();
-    };
-    let took_ms = outcome.took.as_millis() as u64;
-    match (outcome.status, outcome.retry_after) {
-        (Some(status), wait) => pace.answered(now_ms, took_ms, status, wait, &rules.pace),
-        // It was not answered, but somebody knows how long to wait.
-        (None, Some(wait)) => pace.answered(now_ms, took_ms, 503, Some(wait), &rules.pace),
-        (None, None) => pace.failed(now_ms, took_ms, &rules.pace),
     }
 }
 
@@ -448,19 +442,19 @@ pub struct HostView {
     pub under_way: u64,
     /// Requests that were answered.
     pub fetched: u64,
-    /// What lies between two requests, in milliseconds.
-    pub delay_ms: u64,
+    /// When the next request may start, in milliseconds since 1970.
+    pub next_start_ms: u64,
 }
 
 impl Bucket {
     /// The hosts in memory.
-    pub fn hosts(&self, rules: &PaceRules) -> impl Iterator<Item = HostView> {
+    pub fn hosts(&self) -> impl Iterator<Item = HostView> {
         self.hosts.iter().map(|(name, host)| HostView {
             host: name.to_string(),
             waiting: host.record.waiting,
             under_way: u64::from(host.under_way),
             fetched: host.record.fetched,
-            delay_ms: host.pace.delay_ms(rules),
+            next_start_ms: host.pace.next_start_ms(),
         })
     }
 }

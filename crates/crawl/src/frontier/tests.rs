@@ -76,21 +76,13 @@ impl Disk {
     }
 }
 
-fn rules(pace: PaceRules) -> Rules {
+fn rules(pace: PaceRule) -> Rules {
     Rules {
         pace,
         under_way_max: 64,
         tries_max: 3,
         retry_after: Duration::from_millis(50),
         pages_per_host_max: 1_000,
-    }
-}
-
-fn unlimited(connections_per_host: u16) -> PaceRules {
-    PaceRules {
-        delay: crate::pace::Delay::Unlimited,
-        connections_per_host,
-        ..PaceRules::default()
     }
 }
 
@@ -257,7 +249,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..120),
         is_unlimited in any::<bool>(),
     ) {
-        let pace = if is_unlimited { unlimited(4) } else { PaceRules::default() };
+        let pace = if is_unlimited { PaceRule::unlimited() } else { PaceRule::default().with_connections(3) };
         let mut world = World::new(rules(pace));
         for (number, step) in steps.into_iter().enumerate() {
             world.step(step, number);
@@ -277,7 +269,7 @@ proptest! {
 fn a_large_frontier_is_read_back_in_order_and_a_host_does_not_take_all_the_room() {
     let mut world = World::new(Rules {
         pages_per_host_max: 100_000,
-        ..rules(unlimited(64))
+        ..rules(PaceRule::unlimited())
     });
     for number in 0..300 {
         for at in 0..100 {
@@ -314,7 +306,7 @@ fn a_large_frontier_is_read_back_in_order_and_a_host_does_not_take_all_the_room(
 fn beyond_its_budget_a_host_gets_nothing() {
     let mut world = World::new(Rules {
         pages_per_host_max: 2,
-        ..rules(unlimited(4))
+        ..rules(PaceRule::unlimited())
     });
     let mut add = |url: &str| {
         world

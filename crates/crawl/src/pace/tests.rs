@@ -4,201 +4,201 @@ use super::*;
 
 const SECOND: u64 = 1_000;
 
-fn rules(change: impl FnOnce(&mut PaceRules)) -> PaceRules {
-    let mut rules = PaceRules::default();
-    change(&mut rules);
-    rules.check().unwrap();
-    rules
+fn rule(text: &str) -> PaceRule {
+    let rule: PaceRule = serde_json::from_str(text).unwrap();
+    rule.check().unwrap();
+    rule
 }
 
 /// A host that was asked at this time and answered so.
-fn asked(host: &mut Pace, now: u64, took_ms: u64, status: u16, rules: &PaceRules) {
-    host.started(now);
-    host.answered(now + took_ms, took_ms, status, None, rules);
+fn asked(host: &mut Pace, rule: &PaceRule, now: u64, took_ms: u64, status: u16) {
+    host.started(rule, now);
+    let took = Duration::from_millis(took_ms);
+    host.ended(rule, now + took_ms, took, Some(status), None);
+}
+
+/// The delay, as seen by somebody who has just asked.
+fn delay(host: &Pace, rule: &PaceRule) -> u64 {
+    let (mut host, now) = (host.clone(), 1 << 50);
+    host.started(rule, now);
+    host.next_start_ms() - now
 }
 
 #[test]
 fn an_adaptive_delay_follows_the_answers_within_its_limits() {
-    let rules = PaceRules::default();
+    let rule = PaceRule::default();
     let mut host = Pace::new();
-    asked(&mut host, 1, 10, 200, &rules);
-    assert_eq!(host.delay_ms(&rules), 250);
+    asked(&mut host, &rule, 1, 10, 200);
+    assert_eq!(delay(&host, &rule), 250);
     for time in 1..100 {
-        asked(&mut host, time * 100_000, 2_000, 200, &rules);
+        asked(&mut host, &rule, time * 100_000, 2_000, 200);
     }
-    assert_eq!(host.delay_ms(&rules), 4_000);
+    assert_eq!(delay(&host, &rule), 4_000);
     // Errors that come quickly make nothing faster.
-    asked(&mut host, 20_000_000, 1, 500, &rules);
-    assert_eq!(host.delay_ms(&rules), 4_000);
+    asked(&mut host, &rule, 20_000_000, 1, 500);
+    assert_eq!(delay(&host, &rule), 4_000);
     for time in 300..400 {
-        asked(&mut host, time * 100_000, 90_000, 200, &rules);
+        asked(&mut host, &rule, time * 100_000, 90_000, 200);
     }
-    assert_eq!(host.delay_ms(&rules), 60_000);
+    assert_eq!(delay(&host, &rule), 60_000);
 }
 
 #[test]
 fn a_crawl_delay_counts_only_upwards() {
     let mut host = Pace::new();
-    let fixed = rules(|rules| rules.delay = Delay::FixedMs(5_000));
-    host.set_crawl_delay(Some(Duration::from_secs(2)));
-    assert_eq!(host.delay_ms(&fixed), 5_000);
-    host.set_crawl_delay(Some(Duration::from_secs(100)));
-    assert_eq!(host.delay_ms(&fixed), 100_000);
-    let unlimited = rules(|rules| rules.delay = Delay::Unlimited);
-    assert_eq!(host.delay_ms(&unlimited), 100_000);
-    let deaf = rules(|rules| {
-        rules.delay = Delay::Unlimited;
-        rules.crawl_delay_obeyed = false;
-    });
-    assert_eq!(host.delay_ms(&deaf), 0);
+    let fixed = rule(r#"{"delay": "5s"}"#);
+    host.set_crawl_delay(Duration::from_secs(2));
+    assert_eq!(delay(&host, &fixed), 5_000);
+    host.set_crawl_delay(Duration::from_secs(100));
+    assert_eq!(delay(&host, &fixed), 100_000);
+    assert_eq!(delay(&host, &PaceRule::unlimited()), 100_000);
 }
 
 #[test]
-fn without_a_delay_only_the_connections_count() {
-    let rules = rules(|rules| {
-        rules.delay = Delay::Unlimited;
-        rules.connections_per_host = 2;
-    });
+fn without_limits_a_host_is_asked_as_fast_as_it_can() {
+    let rule = PaceRule::unlimited();
     let mut host = Pace::new();
-    host.started(5);
-    assert_eq!(host.may_start(5, &rules), MayStart::Now);
-    host.started(5);
-    assert_eq!(host.may_start(5, &rules), MayStart::AfterAnAnswer);
-    host.answered(6, 1, 200, None, &rules);
-    assert_eq!(host.may_start(6, &rules), MayStart::Now);
+    for _ in 0..1_000 {
+        assert!(host.may_start(&rule, 5) <= 5);
+        host.started(&rule, 5);
+    }
+}
+
+#[test]
+fn only_so_many_are_under_way() {
+    let rule = rule(r#"{"delay": "0ms", "connections_per_host": 2}"#);
+    let mut host = Pace::new();
+    host.started(&rule, 5);
+    assert_eq!(host.may_start(&rule, 5), 5);
+    host.started(&rule, 5);
+    assert_eq!(host.may_start(&rule, 5), AFTER_AN_ANSWER);
+    host.ended(&rule, 6, Duration::from_millis(1), Some(200), None);
+    assert_eq!(host.may_start(&rule, 6), 5);
 }
 
 #[test]
 fn a_host_that_complains_is_left_alone_ever_longer() {
-    let rules = rules(|rules| rules.delay = Delay::Unlimited);
+    let rule = PaceRule::unlimited();
     let mut host = Pace::new();
     let mut now = 1_000_000;
     for wait in [1, 2, 4, 8, 16] {
-        asked(&mut host, now, 0, 503, &rules);
-        assert_eq!(
-            host.may_start(now, &rules),
-            MayStart::NotBefore(now + wait * SECOND)
-        );
+        asked(&mut host, &rule, now, 0, 503);
+        assert_eq!(host.may_start(&rule, now), now + wait * SECOND);
         now += 100 * SECOND;
     }
     for _ in 0..100 {
-        asked(&mut host, now, 0, 429, &rules);
+        asked(&mut host, &rule, now, 0, 429);
         now += 1_000 * SECOND;
     }
-    host.started(now);
-    host.failed(now, 0, &rules);
-    assert_eq!(
-        host.may_start(now, &rules),
-        MayStart::NotBefore(now + 600 * SECOND)
-    );
+    host.started(&rule, now);
+    host.ended(&rule, now, Duration::ZERO, None, None);
+    assert_eq!(host.may_start(&rule, now), now + 600 * SECOND);
 }
 
 #[test]
 fn a_host_may_say_how_long_but_not_for_years() {
-    let rules = PaceRules::default();
+    let rule = PaceRule::default();
     let mut host = Pace::new();
-    let ask = |host: &mut Pace, seconds: u64| {
-        host.started(10);
-        host.answered(10, 0, 429, Some(Duration::from_secs(seconds)), &rules);
-        host.may_start(10, &rules)
+    let mut ask = |seconds: u64| {
+        let wait = Some(Duration::from_secs(seconds));
+        host.started(&rule, 10);
+        host.ended(&rule, 10, Duration::ZERO, Some(429), wait);
+        host.may_start(&rule, 10)
     };
-    assert_eq!(ask(&mut host, 0), MayStart::NotBefore(10 + SECOND));
-    assert_eq!(ask(&mut host, 30), MayStart::NotBefore(10 + 30 * SECOND));
+    assert_eq!(ask(0), 10 + SECOND);
+    assert_eq!(ask(30), 10 + 30 * SECOND);
     // A later answer that asks for less does not shorten it.
-    assert_eq!(ask(&mut host, 5), MayStart::NotBefore(10 + 30 * SECOND));
-    assert_eq!(
-        ask(&mut host, u64::MAX),
-        MayStart::NotBefore(10 + 600 * SECOND)
-    );
+    assert_eq!(ask(5), 10 + 30 * SECOND);
+    assert_eq!(ask(u64::MAX), 10 + 600 * SECOND);
 }
 
 #[test]
 fn a_host_recovers_slowly() {
-    let rules = rules(|rules| rules.delay = Delay::FixedMs(1_000));
+    let rule = rule(r#"{"delay": "1s"}"#);
     let mut host = Pace::new();
     for time in 1..4 {
-        asked(&mut host, time * 100_000, 0, 503, &rules);
+        asked(&mut host, &rule, time * 100_000, 0, 503);
     }
-    assert_eq!(host.delay_ms(&rules), 8_000);
+    assert_eq!(delay(&host, &rule), 8_000);
     let mut delays = Vec::new();
     for time in 10..25 {
-        asked(&mut host, time * 100_000, 0, 200, &rules);
-        delays.push(host.delay_ms(&rules));
+        asked(&mut host, &rule, time * 100_000, 0, 200);
+        delays.push(delay(&host, &rule));
     }
-    assert_eq!(
-        delays,
-        [[8_000; 4].as_slice(), &[4_000; 5], &[2_000; 5], &[1_000]].concat()
-    );
+    let expected = [[8_000; 4].as_slice(), &[4_000; 5], &[2_000; 5], &[1_000]].concat();
+    assert_eq!(delays, expected);
 }
 
 #[test]
 fn complaints_of_requests_that_were_under_way_together_count_once() {
-    let rules = rules(|rules| {
-        rules.delay = Delay::FixedMs(1_000);
-        rules.connections_per_host = 8;
-    });
+    let rule = rule(r#"{"delay": "1s", "connections_per_host": 8}"#);
     let mut host = Pace::new();
     for _ in 0..8 {
-        host.started(1_000);
+        host.started(&rule, 1_000);
     }
     for late in 0..8 {
-        host.answered(2_000 + late, 1_000 + late, 503, None, &rules);
+        let took = Duration::from_millis(1_000 + late);
+        host.ended(&rule, 2_000 + late, took, Some(503), None);
     }
-    assert_eq!(host.delay_ms(&rules), 2_000);
+    assert_eq!(delay(&host, &rule), 2_000);
 }
 
 #[test]
 fn after_a_take_over_the_first_request_waits_a_full_delay() {
-    let rules = PaceRules::default();
-    let mut host = Pace::new();
-    host.started(500);
-    let kept = serde_json::to_vec(&host).unwrap();
-    let mut host: Pace = serde_json::from_slice(&kept).unwrap();
-    host.taken_over(10_000, &rules);
-    assert_eq!(host.may_start(10_000, &rules), MayStart::NotBefore(10_250));
-    let mut unknown = Pace::new();
-    unknown.taken_over(10_000, &rules);
-    assert_eq!(
-        unknown.may_start(10_001, &rules),
-        MayStart::NotBefore(10_250)
-    );
-    assert_eq!(unknown.may_start(10_250, &rules), MayStart::Now);
+    let rule = PaceRule::default();
+    let mut host = Pace::taken_over(&rule, 10_000);
+    assert_eq!(host.next_start_ms(), 10_250);
+    assert_eq!(host.may_start(&rule, 10_001), 10_250);
+    host.set_crawl_delay(Duration::from_secs(3));
+    assert_eq!(host.may_start(&rule, 10_001), 13_000);
 }
 
 #[test]
-fn a_clock_that_was_set_back_costs_one_delay() {
-    let rules = PaceRules::default();
+fn what_was_never_asked_for_costs_no_delay() {
+    let rule = rule(r#"{"connections_per_host": 2}"#);
     let mut host = Pace::new();
-    asked(&mut host, 9_000_000_000, 1, 503, &rules);
-    assert_eq!(
-        host.may_start(1_000_000, &rules),
-        MayStart::NotBefore(1_600_000)
-    );
-    assert_eq!(host.may_start(1_600_000, &rules), MayStart::Now);
+    asked(&mut host, &rule, 1_000, 10, 200);
+    host.started(&rule, 2_000);
+    host.cancelled();
+    assert_eq!(host.may_start(&rule, 2_000), 1_250);
+    // Of two, nobody knows which one was not asked for.
+    host.started(&rule, 2_000);
+    host.started(&rule, 2_250);
+    host.ended(&rule, 2_300, Duration::from_millis(50), Some(200), None);
+    host.cancelled();
+    assert_eq!(host.may_start(&rule, 2_300), 2_500);
+}
+
+#[test]
+fn a_clock_that_was_set_back_costs_one_break() {
+    let rule = PaceRule::default();
+    let mut host = Pace::new();
+    asked(&mut host, &rule, 9_000_000_000, 1, 503);
+    assert_eq!(host.may_start(&rule, 1_000_000), 1_600_000);
+    assert!(host.may_start(&rule, 1_600_000) <= 1_600_000);
 }
 
 #[test]
 fn a_hundred_thousand_hosts_take_little_memory() {
-    assert!(size_of::<Pace>() <= 40);
+    assert!(size_of::<Pace>() <= 64);
 }
 
 #[test]
 fn rules_are_read_and_checked() {
-    let read = |text: &str| serde_json::from_str::<PaceRules>(text).unwrap();
-    assert_eq!(read("{}"), PaceRules::default());
-    assert_eq!(
-        read(r#"{"delay": {"fixed_ms": 6000}}"#).delay,
-        Delay::FixedMs(6_000)
-    );
-    assert_eq!(read(r#"{"delay": "unlimited"}"#).delay, Delay::Unlimited);
-    for (text, field) in [
+    assert_eq!(rule("{}"), PaceRule::default());
+    assert_eq!(rule(r#"{"unlimited": true}"#), PaceRule::unlimited());
+    for (text, word) in [
+        (r#"{"delay": "1s", "unlimited": true}"#, "either"),
         (r#"{"factor": -1}"#, "factor"),
-        (r#"{"delay_min_ms": 70000}"#, "delay_min_ms"),
-        (r#"{"delay_max_ms": 99999999999}"#, "delay_max_ms"),
+        (r#"{"delay_min": "2m"}"#, "delay_min"),
+        (r#"{"delay_max": "2d"}"#, "delay_max"),
+        (r#"{"delay": "2d"}"#, "delay"),
         (r#"{"connections_per_host": 0}"#, "connections_per_host"),
-        (r#"{"back_off_min_ms": 700000}"#, "back_off_min_ms"),
-        (r#"{"back_off_max_ms": 99999999999}"#, "back_off_max_ms"),
+        (r#"{"back_off_min": "1h"}"#, "back_off_min"),
+        (r#"{"back_off_max": "2d"}"#, "back_off_max"),
     ] {
-        assert_eq!(read(text).check().unwrap_err().field, field);
+        let rule: PaceRule = serde_json::from_str(text).unwrap();
+        let problem = rule.check().unwrap_err();
+        assert!(problem.contains(word), "{text}: {problem}");
     }
 }

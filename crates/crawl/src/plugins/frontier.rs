@@ -18,7 +18,7 @@ use crate::frontier::{
     Bucket, Frontiers, HOST, HostRecord, New, Request, Rules, Slot, StageFrontier, Teller,
     block_keys, host_key,
 };
-use crate::pace::PaceRules;
+use crate::pace::PaceRule;
 use crate::visit::Visit;
 
 /// Parameters of `frontier`.
@@ -27,7 +27,7 @@ use crate::visit::Visit;
 pub(super) struct Parameters {
     /// How fast one host is asked.
     #[serde(default)]
-    pace: PaceRules,
+    pace: PaceRule,
     /// How many URLs may be under way on this node. Their pages are in memory until they are dealt with.
     #[serde(default = "under_way_max")]
     under_way_max: usize,
@@ -99,23 +99,14 @@ impl Plugin for Frontier {
         By default a host is asked for one page at a time, with a pause that grows with the time it takes to answer; hosts that answer with 429 or 503 are left alone \
         for as long as they say.";
     const OUTPUTS: Outputs = Outputs::Named(&[
-        (
-            OUT,
-            "Requests: one `url` each, with `host`, `depth`, `from` and `tries`.",
-        ),
-        (
-            REFUSED,
-            "URLs beyond the budget of their host, with `rule` and `reason`.",
-        ),
+        (OUT, "Requests: one `url` each, with `host`, `depth`, `from` and `tries`."),
+        (REFUSED, "URLs beyond the budget of their host, with `rule` and `reason`."),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
-        (
-            "Ten pages a minute from each host",
-            r#"{"pace": {"delay": {"fixed_ms": 6000}}}"#,
-        ),
+        ("Ten pages a minute from each host", r#"{"pace": {"delay": "6s"}}"#),
         (
             "A server of one's own, as fast as it can",
-            r#"{"pace": {"delay": "unlimited", "connections_per_host": 128}, "pages_per_host_max": 100000}"#,
+            r#"{"pace": {"unlimited": true}, "pages_per_host_max": 100000}"#,
         ),
     ];
     type Parameters = Parameters;
@@ -126,8 +117,6 @@ impl Plugin for Frontier {
         let Some(stage) = &environment.stage else {
             return Err(ParameterError::general("the frontier has to be a stage"));
         };
-        let stage = frontiers.stage(stage);
-        stage.set_pace(parameters.pace.clone());
         Ok(Self {
             rules: Rules {
                 pace: parameters.pace,
@@ -137,7 +126,7 @@ impl Plugin for Frontier {
                 pages_per_host_max: parameters.pages_per_host_max,
             },
             pages_max: parameters.pages_max.unwrap_or(u64::MAX),
-            stage,
+            stage: frontiers.stage(stage),
         })
     }
 
@@ -156,7 +145,7 @@ fn check(parameters: &Parameters) -> Result<(), ParameterError> {
     parameters
         .pace
         .check()
-        .map_err(|wrong| ParameterError::new(format!("pace.{}", wrong.field), wrong.reason))
+        .map_err(|problem| ParameterError::new("pace", problem))
 }
 
 #[async_trait]
@@ -171,10 +160,9 @@ impl Worker for Frontier {
         let slot = self.stage.slot(meta.id);
         let mut bucket = match slot.take(meta.version) {
             Some(bucket) => bucket,
-            None => Box::new(self.load(&meta, turn, now_ms).await?),
+            None => Box::new(self.read_bucket(&meta, turn, now_ms).await?),
         };
-        let went_off =
-            |message: &Incoming| matches!(&message.kind, Kind::Timer(name) if **name == *TIMER);
+        let went_off = |message: &Incoming| matches!(&message.kind, Kind::Timer(name) if **name == *TIMER);
         let mut is_changed = is_new;
         if messages.iter().any(went_off) {
             meta.has_timer = false;
@@ -220,7 +208,7 @@ impl Worker for Frontier {
 
 impl Frontier {
     /// Reads the hosts for which something waits.
-    async fn load(&self, meta: &Meta, turn: &Turn, now_ms: u64) -> Result<Bucket, Failure> {
+    async fn read_bucket(&self, meta: &Meta, turn: &Turn, now_ms: u64) -> Result<Bucket, Failure> {
         let mut bucket = Bucket::new(meta.fetched, meta.failed);
         let mut after: Option<Bytes> = None;
         loop {
@@ -247,10 +235,7 @@ impl Frontier {
         now_ms: u64,
     ) -> Result<(), Failure> {
         let mut events = Vec::new();
-        for message in messages
-            .iter()
-            .filter(|message| message.kind == Kind::Message)
-        {
+        for message in messages.iter().filter(|message| message.kind == Kind::Message) {
             events.push(Event::of(message)?);
         }
         let mut came = Vec::with_capacity(events.len());
@@ -310,9 +295,7 @@ impl Frontier {
             if wanted.is_empty() || most == 0 || requests.len() >= HAND_OUT_MAX {
                 return Ok(requests);
             }
-            let keys = wanted
-                .iter()
-                .flat_map(|(host, number)| block_keys(host, *number));
+            let keys = wanted.iter().flat_map(|(host, number)| block_keys(host, *number));
             let keys: Vec<Bytes> = keys.map(Bytes::from).collect();
             let read = turn.states(&keys).await?;
             for ((host, number), pair) in wanted.iter().zip(read.chunks(2)) {

@@ -21,6 +21,7 @@ use super::fetchers::Fetchers;
 use crate::fetch::{FetchRequest, FetchSettings, Fetcher};
 use crate::sitemap::{self, EntryKind};
 use crate::visit::{Ended, Endings, Visit};
+use crate::warc::{WarcError, WarcReader};
 
 /// Parameters of `seed`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -337,7 +338,7 @@ impl Seed {
         let Some(path) = self.warc.clone() else {
             return Ok(Vec::new());
         };
-        let reading = move || crate::warc::addresses(&path, SITEMAP_URLS_MAX);
+        let reading = move || addresses(&path);
         let read = tokio::task::spawn_blocking(reading).await;
         let read = read.map_err(|error| Failure::new(error.to_string()))?;
         read.map_err(|problem| {
@@ -345,6 +346,18 @@ impl Seed {
             Failure::new(format!("the WARC file {file} cannot be read: {problem}"))
         })
     }
+}
+
+/// What the answers in a WARC file are the answers to.
+fn addresses(path: &std::path::Path) -> Result<Vec<String>, WarcError> {
+    let mut reader = WarcReader::open(path)?;
+    let mut urls = Vec::new();
+    while let Some(record) = reader.next_record()? {
+        if record.kind() == "response" && urls.len() < SITEMAP_URLS_MAX {
+            urls.extend(record.target().map(str::to_owned));
+        }
+    }
+    Ok(urls)
 }
 
 /// Some lines of a file, after so many that count.

@@ -20,6 +20,17 @@ pub(super) struct Urls<'a> {
 impl<'a> Urls<'a> {
     /// What an event says; a failure if it is no URL event.
     pub fn of(event: &'a Event) -> Result<Self, Failure> {
+        let urls = Self::of_any_host(event)?;
+        match urls.host.is_empty() {
+            false => Ok(urls),
+            true => Err(Failure::new(
+                "the event has no `host`: put a URL normaliser before this stage",
+            )),
+        }
+    }
+
+    /// The same, also if the event does not name the host.
+    pub fn of_any_host(event: &'a Event) -> Result<Self, Failure> {
         let data = event.data();
         let text = |name: &str| data.get(name).and_then(Data::as_text);
         let one = text("url");
@@ -29,14 +40,9 @@ impl<'a> Urls<'a> {
                 "the event has neither `url` nor `urls`: this stage takes URLs, such as those of a seed or a link extractor",
             ));
         }
-        let Some(host) = text("host") else {
-            return Err(Failure::new(
-                "the event has no `host`: put a URL normaliser before this stage",
-            ));
-        };
         let depth = data.get("depth").and_then(Data::as_int).unwrap_or(0);
         Ok(Self {
-            host,
+            host: text("host").unwrap_or_default(),
             depth: u32::try_from(depth.max(0)).unwrap_or(u32::MAX),
             from: text("from").unwrap_or_default(),
             one,

@@ -41,49 +41,74 @@ impl Reader {
         to: &mut (dyn Write + Send),
     ) -> Result<u64, StoreError> {
         let mut lines = Lines::new(form, to);
-        match what {
-            ExportOf::Pages => self.export_pages(false, &mut lines).await,
-            ExportOf::PagesWithText => self.export_pages(true, &mut lines).await,
-            ExportOf::Refusals => self.export_refusals(&mut lines).await,
+        lines.begin(what.columns())?;
+        let (mut last, mut count) = (i64::MIN, 0);
+        while let Some((number, rows)) = self.export_rows(what, last, &mut lines).await? {
+            (last, count) = (number, count + rows);
         }
+        lines.end()?;
+        Ok(count)
     }
 
-    async fn export_pages(
+    /// Writes rows after the one with this number until there are so many bytes or no more rows, and gives the number of the last one if
+    /// there may be more. Without a number it begins at the beginning, with the names of columns if the form has them.
+    pub async fn export_part(
         &mut self,
-        with_text: bool,
-        lines: &mut Lines<'_>,
-    ) -> Result<u64, StoreError> {
-        let columns = &PAGE[..PAGE.len() - usize::from(!with_text)];
-        lines.begin(columns)?;
-        let (mut last, mut count) = (i64::MIN, 0);
+        what: ExportOf,
+        form: ExportForm,
+        after: Option<i64>,
+        part_bytes: usize,
+        to: &mut Vec<u8>,
+    ) -> Result<Option<i64>, StoreError> {
+        let mut last = after.unwrap_or(i64::MIN);
+        if after.is_none() {
+            let mut lines = Lines::new(form, to);
+            lines.begin(what.columns())?;
+            lines.end()?;
+        }
         loop {
-            let rows = self.pages_after(last, ROWS_AT_ONCE).await?;
-            let Some((number, _)) = rows.last() else {
-                lines.end()?;
-                return Ok(count);
+            let mut lines = Lines::new(form, to);
+            let Some((number, _)) = self.export_rows(what, last, &mut lines).await? else {
+                return Ok(None);
             };
-            last = *number;
-            count += rows.len() as u64;
-            for (_, page) in &rows {
-                lines.write(columns, &page_values(page, with_text))?;
+            lines.end()?;
+            drop(lines);
+            last = number;
+            if to.len() >= part_bytes {
+                return Ok(Some(last));
             }
         }
     }
 
-    async fn export_refusals(&mut self, lines: &mut Lines<'_>) -> Result<u64, StoreError> {
-        lines.begin(REFUSAL)?;
-        let (mut last, mut count) = (i64::MIN, 0);
-        loop {
-            let rows = self.refusals_after(last, ROWS_AT_ONCE).await?;
-            let Some((number, _)) = rows.last() else {
-                lines.end()?;
-                return Ok(count);
-            };
-            last = *number;
-            count += rows.len() as u64;
+    /// Writes some rows; gives the number of the last one and how many they were, or nothing if there are no more.
+    async fn export_rows(
+        &mut self,
+        what: ExportOf,
+        after: i64,
+        lines: &mut Lines<'_>,
+    ) -> Result<Option<(i64, u64)>, StoreError> {
+        let columns = what.columns();
+        if what == ExportOf::Refusals {
+            let rows = self.refusals_after(after, ROWS_AT_ONCE).await?;
             for (_, refusal) in &rows {
-                lines.write(REFUSAL, &refusal_values(refusal))?;
+                lines.write(columns, &refusal_values(refusal))?;
             }
+            return Ok(rows.last().map(|(number, _)| (*number, rows.len() as u64)));
+        }
+        let rows = self.pages_after(after, ROWS_AT_ONCE).await?;
+        for (_, page) in &rows {
+            lines.write(columns, &page_values(page, what == ExportOf::PagesWithText))?;
+        }
+        Ok(rows.last().map(|(number, _)| (*number, rows.len() as u64)))
+    }
+}
+
+impl ExportOf {
+    fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Pages => &PAGE[..PAGE.len() - 1],
+            Self::PagesWithText => PAGE,
+            Self::Refusals => REFUSAL,
         }
     }
 }

@@ -102,6 +102,8 @@ pub struct Counts {
     pub hosts: Vec<HostCounts>,
     /// How many hosts.
     pub hosts_count: u64,
+    /// How many pages of each status.
+    pub statuses: BTreeMap<u16, u64>,
     /// How many URLs each rule refused.
     pub refusals: BTreeMap<String, u64>,
 }

@@ -309,6 +309,8 @@ async fn counts_are_right(reader: &mut Reader) {
         .map(|(rule, count)| (rule.as_str(), *count))
         .collect();
     assert_eq!(refusals, [("depth", 1), ("robots", 1)]);
+    assert_eq!(counts.statuses.values().sum::<u64>(), 52);
+    assert!(counts.statuses[&200] > 1 && counts.statuses.len() > 1, "{counts:?}");
 }
 
 async fn exports_have_all(store: &mut Store, reader: &mut Reader) {
@@ -360,6 +362,26 @@ async fn exports_have_all(store: &mut Store, reader: &mut Reader) {
             .unwrap()
             .starts_with("url,host,stage,rule,reason")
     );
+
+    // Part by part it is the same, wherever the parts end.
+    for (form, part_bytes) in [(ExportForm::Csv, 1), (ExportForm::JsonLines, 100_000)] {
+        let mut whole = Vec::new();
+        let written = reader.export(ExportOf::PagesWithText, form, &mut whole);
+        written.await.unwrap();
+        let (mut parts, mut all, mut after) = (0, Vec::new(), None);
+        loop {
+            let mut part = Vec::new();
+            let what = ExportOf::PagesWithText;
+            let next = reader.export_part(what, form, after, part_bytes, &mut part);
+            after = next.await.unwrap();
+            all.extend(part);
+            parts += 1;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert!(parts > 1 && all == whole, "{parts} parts");
+    }
 }
 
 async fn words_are_found(place: &Place, store: Store, reader: &mut Reader) {

@@ -132,12 +132,19 @@ impl Reader {
             .await?;
         let by_rule = self.rows(by_rule, &[], |row| Ok((row.try_get(0)?, natural(row, 1)?)));
         let refusals = by_rule.await?.into_iter().collect();
+        let by_status = "SELECT status, count(*) FROM crawl_pages GROUP BY status";
+        let by_status = self.rows(by_status, &[], |row| {
+            let status = u16::try_from(natural(row, 0)?).unwrap_or_default();
+            Ok((status, natural(row, 1)?))
+        });
+        let statuses = by_status.await?.into_iter().collect();
         let (pages, bytes, hosts_count) = all.first().copied().unwrap_or_default();
         Ok(Counts {
             pages,
             bytes,
             hosts,
             hosts_count,
+            statuses,
             refusals,
         })
     }

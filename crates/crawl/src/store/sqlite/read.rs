@@ -147,6 +147,8 @@ impl Reader {
         })?;
         let by_rule = "SELECT rule, count(*) FROM refusals GROUP BY rule";
         let refusals = self.rows(by_rule, (), |row| Ok((row.get(0)?, natural(row, 1)?)))?;
+        let by_status = "SELECT status, count(*) FROM pages GROUP BY status";
+        let statuses = self.rows(by_status, (), |row| Ok((row.get(0)?, natural(row, 1)?)))?;
         let (pages, bytes) = hosts.iter().fold((0, 0), |(pages, bytes), host| {
             (pages + host.pages, bytes + host.bytes)
         });
@@ -157,6 +159,7 @@ impl Reader {
             bytes,
             hosts,
             hosts_count,
+            statuses: statuses.into_iter().collect(),
             refusals: refusals.into_iter().collect(),
         })
     }

@@ -87,7 +87,7 @@ impl Wanted {
         let mut frontier = durable("frontier")?;
         frontier.key = Some("json:/host".parse()?);
         frontier.parameters = parameters(&[
-            ("pace", self.rate.map(|rate| rate.pace(under_way_max))),
+            ("pace", self.rate.map(Rate::pace)),
             ("pages_max", self.pages.map(Value::from)),
             ("under_way_max", Some(under_way_max.into())),
         ]);

@@ -48,14 +48,14 @@ impl FromStr for Rate {
 }
 
 impl Rate {
-    /// The parameter `pace` of a frontier, where so many URLs may be under way.
-    pub fn pace(self, under_way_max: u32) -> Value {
+    /// The parameter `pace` of a frontier.
+    pub fn pace(self) -> Value {
         match self {
-            Self::Every(ms) => json!({ "delay": { "fixed_ms": ms } }),
-            Self::Unlimited => json!({
-                "delay": "unlimited",
-                "connections_per_host": under_way_max,
-            }),
+            Self::Every(ms) => {
+                let delay = flows::plugins::Period::from_millis(ms).to_string();
+                json!({ "delay": delay })
+            }
+            Self::Unlimited => json!({ "unlimited": true }),
         }
     }
 }
@@ -79,9 +79,8 @@ mod tests {
 
     #[test]
     fn a_rate_is_a_pace() {
-        let fixed = json!({ "delay": { "fixed_ms": 6_000 } });
-        assert_eq!(Rate::Every(6_000).pace(8), fixed);
-        let unlimited = json!({ "delay": "unlimited", "connections_per_host": 8 });
-        assert_eq!(Rate::Unlimited.pace(8), unlimited);
+        assert_eq!(Rate::Every(6_000).pace(), json!({ "delay": "6s" }));
+        assert_eq!(Rate::Every(1_500).pace(), json!({ "delay": "1500ms" }));
+        assert_eq!(Rate::Unlimited.pace(), json!({ "unlimited": true }));
     }
 }
