@@ -170,7 +170,10 @@ mod tests {
             [stages.s]\nplugin = 'page-store'\nparameters = { to = 'crawls/c' }";
         let found = crawl(text).unwrap();
         assert_eq!(found.frontiers(), [StageAddress::new("c", "f").unwrap()]);
-        assert_eq!((found.pages_max(), found.store().unwrap()), (Some(7), "crawls/c"));
+        assert_eq!(
+            (found.pages_max(), found.store().unwrap()),
+            (Some(7), "crawls/c")
+        );
         assert!(!found.is_store_shared());
         let shared = text.replace("crawls/c", "postgres://me@db/c");
         assert!(crawl(&shared).unwrap().is_store_shared());
