@@ -86,7 +86,7 @@ fn main() {
         let (rules, mut found) = (Rules::default(), Found::default());
         measure("  links", &pages, |page| {
             extract(page.as_bytes(), &rules, &mut found);
-            found.links().map(|link| black_box(link.address)).count()
+            black_box(&found).links().len()
         });
         measure("  links with lol_html", &pages, with_lol_html);
         let rules = text::Rules::default();

@@ -15,7 +15,8 @@
 //!     }
 //! }"#)?;
 //! let page = r#"<ul><li class=product><h2>Honey</h2><a href="/honey">more</a><b class=price>1.299,00 €</b></ul>"#;
-//! let records = Extractor::new(&rules)?.extract(page, |address| Some(format!("https://shop.example{address}")));
+//! let extracted = Extractor::new(&rules)?.extract(page, |address| Some(format!("https://shop.example{address}")));
+//! let records = extracted.records;
 //! assert_eq!(records[0]["name"], Value::Text("Honey".to_owned()));
 //! assert_eq!(records[0]["price"], Value::Number(1299.0));
 //! assert_eq!(records[0]["link"], Value::Text("https://shop.example/honey".to_owned()));
@@ -25,10 +26,13 @@
 mod number;
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
+use html5ever::ParseOpts;
+use html5ever::tendril::TendrilSink;
 use regex::Regex;
 use schemars::JsonSchema;
-use scraper::{ElementRef, Html, Selector};
+use scraper::{ElementRef, Html, HtmlTreeSink, Selector};
 use serde::{Deserialize, Serialize};
 
 pub use number::parse as parse_number;
@@ -54,6 +58,9 @@ pub struct Rules {
     /// How long a page may be; of longer ones only the beginning is looked at.
     #[serde(default = "page_bytes_max")]
     pub page_bytes_max: usize,
+    /// How long one page may take. Pages whose elements are nested without end take long; what is found until then counts.
+    #[serde(default = "page_ms_max")]
+    pub page_ms_max: u64,
 }
 
 fn records_max() -> usize {
@@ -69,7 +76,11 @@ fn value_bytes_max() -> usize {
 }
 
 fn page_bytes_max() -> usize {
-    4 * 1_024 * 1_024
+    2 * 1_024 * 1_024
+}
+
+fn page_ms_max() -> u64 {
+    1_000
 }
 
 /// One field.
@@ -166,6 +177,28 @@ pub struct Extractor {
     values_max: usize,
     value_bytes_max: usize,
     page_bytes_max: usize,
+    page_time_max: Duration,
+}
+
+/// What came of a page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Extracted {
+    /// The records.
+    pub records: Vec<Record>,
+    /// Whether the page was too long, or took too long, to be looked at to its end.
+    pub is_cut: bool,
+}
+
+/// What one page is read with.
+struct Reading<'a> {
+    until: Instant,
+    resolve: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Reading<'_> {
+    fn is_over(&self) -> bool {
+        Instant::now() > self.until
+    }
 }
 
 #[derive(Debug)]
@@ -194,51 +227,56 @@ impl Extractor {
             values_max: rules.values_max,
             value_bytes_max: rules.value_bytes_max,
             page_bytes_max: rules.page_bytes_max,
+            page_time_max: Duration::from_millis(rules.page_ms_max),
         })
     }
 
     /// The records of a page. Addresses are made absolute by `resolve`; where it cannot, they stay as they are.
-    pub fn extract(&self, html: &str, resolve: impl Fn(&str) -> Option<String>) -> Vec<Record> {
-        let html = &html[..html.floor_char_boundary(self.page_bytes_max)];
-        let page = Html::parse_document(html);
-        let record = |element| self.record(element, &resolve);
-        match &self.each {
-            Some(each) => page
+    pub fn extract(&self, html: &str, resolve: impl Fn(&str) -> Option<String>) -> Extracted {
+        let reading = Reading {
+            until: Instant::now() + self.page_time_max,
+            resolve: &resolve,
+        };
+        let beginning = &html[..html.floor_char_boundary(self.page_bytes_max)];
+        let (page, is_whole) = parse(beginning, &reading);
+        let root = page.root_element();
+        let records: Vec<_> = match &self.each {
+            Some(each) => root
                 .select(each)
                 .take(self.records_max)
-                .map(record)
+                .take_while(|_| !reading.is_over())
+                .map(|element| self.record(element, &reading))
                 .collect(),
-            None => vec![record(page.root_element())],
+            None => vec![self.record(root, &reading)],
+        };
+        Extracted {
+            records,
+            is_cut: !is_whole || beginning.len() < html.len() || reading.is_over(),
         }
     }
 
-    fn record(&self, scope: ElementRef<'_>, resolve: &impl Fn(&str) -> Option<String>) -> Record {
+    fn record(&self, scope: ElementRef<'_>, reading: &Reading<'_>) -> Record {
         let fields = self.fields.iter();
         fields
-            .map(|compiled| (compiled.name.clone(), self.value(compiled, scope, resolve)))
+            .map(|compiled| (compiled.name.clone(), self.value(compiled, scope, reading)))
             .collect()
     }
 
-    fn value(
-        &self,
-        compiled: &Compiled,
-        scope: ElementRef<'_>,
-        resolve: &impl Fn(&str) -> Option<String>,
-    ) -> Value {
-        let take = |element| self.take(compiled, element, resolve);
+    fn value(&self, compiled: &Compiled, scope: ElementRef<'_>, reading: &Reading<'_>) -> Value {
+        let take = |element| self.take(compiled, element, reading.resolve);
         match (&compiled.select, compiled.field.all) {
             (Some(select), true) => Value::List(
                 scope
                     .select(select)
+                    .take_while(|_| !reading.is_over())
                     .filter_map(take)
                     .take(self.values_max)
                     .collect(),
             ),
-            (Some(select), false) => scope
-                .select(select)
-                .next()
-                .and_then(take)
-                .unwrap_or(Value::Nothing),
+            (Some(select), false) => {
+                let first = scope.select(select).next();
+                first.and_then(take).unwrap_or(Value::Nothing)
+            }
             (None, true) => Value::List(take(scope).into_iter().collect()),
             (None, false) => take(scope).unwrap_or(Value::Nothing),
         }
@@ -249,7 +287,7 @@ impl Extractor {
         &self,
         compiled: &Compiled,
         element: ElementRef<'_>,
-        resolve: &impl Fn(&str) -> Option<String>,
+        resolve: &dyn Fn(&str) -> Option<String>,
     ) -> Option<Value> {
         let field = &compiled.field;
         let mut text = match &field.attribute {
@@ -275,6 +313,22 @@ impl Extractor {
             false => Some(Value::Text(text)),
         }
     }
+}
+
+/// How many bytes are parsed before the clock is looked at.
+const PARSED_BYTES: usize = 4_096;
+
+/// The tree of a page, and whether all of it was parsed in time.
+fn parse(html: &str, reading: &Reading<'_>) -> (Html, bool) {
+    let sink = HtmlTreeSink::new(Html::new_document());
+    let mut parser = html5ever::parse_document(sink, ParseOpts::default());
+    let mut rest = html;
+    while !rest.is_empty() && !reading.is_over() {
+        let (piece, behind) = rest.split_at(rest.ceil_char_boundary(PARSED_BYTES));
+        parser.process(piece.into());
+        rest = behind;
+    }
+    (parser.finish(), rest.is_empty())
 }
 
 /// The text of an element with white space folded, and somewhat more of it than may be kept at most.

@@ -140,8 +140,8 @@ fn plain_host(url: &str) -> Option<&str> {
 /// The first few of a list, for a sentence.
 fn shown(texts: &[Box<str>]) -> String {
     const SHOWN_MAX: usize = 5;
-    let quoted = |text: &Box<str>| format!("`{text}`");
-    let mut sentence: Vec<String> = texts.iter().take(SHOWN_MAX).map(quoted).collect();
+    let first = texts.iter().take(SHOWN_MAX);
+    let mut sentence: Vec<String> = first.map(|text| format!("`{text}`")).collect();
     if texts.len() > SHOWN_MAX {
         sentence.push(format!("and {} more", texts.len() - SHOWN_MAX));
     }

@@ -111,7 +111,7 @@ mod tests {
         check("0.125", Some(0.125));
         check("12.5", Some(12.5));
         check("1234.567", Some(1234.567));
-        check("3,14159", Some(3.14159));
+        check("3,16228", Some(3.16228));
         check("from 5 to 7", Some(5.0));
         check("2 500 pieces", Some(2500.0));
         check("2 50", Some(2.0));

@@ -9,7 +9,8 @@ fn extractor(rules: serde_json::Value) -> Result<Extractor, FieldError> {
 
 fn records(rules: serde_json::Value, html: &str) -> Vec<Record> {
     let extractor = extractor(rules).expect("rules that can be used");
-    extractor.extract(html, |address| Some(format!("https://a/{address}")))
+    let extracted = extractor.extract(html, |address| Some(format!("https://a/{address}")));
+    extracted.records
 }
 
 fn text(text: &str) -> Value {
@@ -96,4 +97,22 @@ fn errors_name_the_field_and_what_it_says() {
 fn extractors_can_be_sent() {
     fn is_send<T: Send>() {}
     is_send::<Extractor>();
+}
+
+/// Trees of pages that nest without end take more than linear time, so time is bounded.
+#[test]
+fn nasty_pages_end() {
+    let fields = json!({"p": {"select": "p > b a"}, "all": {"html": true}, "texts": {"select": "div", "all": true}});
+    let rules = json!({"fields": fields, "value_bytes_max": 10, "page_ms_max": 100});
+    let extractor = extractor(rules).expect("rules that can be used");
+    let mut cut = 0;
+    for piece in ["<b>", "<a>", "<div>", "<p><b>", "<b><i></b>", "<svg>"] {
+        let html = piece.repeat(500_000 / piece.len());
+        let started = Instant::now();
+        cut += usize::from(extractor.extract(&html, |_| None).is_cut);
+        let took = started.elapsed();
+        assert!(took < Duration::from_secs(30), "{piece} took {took:?}");
+    }
+    assert!(cut > 0, "some of them would have taken longer");
+    assert!(!extractor.extract("<p>short", |_| None).is_cut);
 }

@@ -280,12 +280,14 @@ fn script_end(html: &[u8], start: usize) -> usize {
         };
         let bracket = at + len;
         at = bracket + 1;
-        match comment {
-            Some(dashes) if html[bracket] == b'>' => {
-                if html[dashes..bracket].ends_with(b"--") {
-                    (comment, is_nested) = (None, false);
-                }
+        if html[bracket] == b'>' {
+            let ends = |dashes: &usize| html[*dashes..bracket].ends_with(b"--");
+            if comment.take_if(|dashes| ends(dashes)).is_some() {
+                is_nested = false;
             }
+            continue;
+        }
+        match comment {
             None if html[at..].starts_with(b"!--") => {
                 comment = Some(at + 1);
                 at += 3;

@@ -7,10 +7,10 @@ use flows::handles_each;
 use flows::plugins::author::{HandlesEach, OUT, Plugin};
 use flows::plugins::{Environment, Outputs, ParameterError};
 use flows::{Data, Event};
-use kernel::worker::{Failure, Incoming, Turn};
+use kernel::worker::{Failure, Incoming, LogLevel, Turn};
 
 use super::page::{Page, base_of, resolve};
-use crate::fields::{Extractor, Rules, Value};
+use crate::fields::{Extracted, Extractor, Rules, Value};
 use crate::sniff::Kind;
 
 pub(super) struct FieldExtractor(Extractor);
@@ -65,7 +65,15 @@ impl HandlesEach for FieldExtractor {
             return Ok(());
         }
         let html = String::from_utf8_lossy(&body);
-        for record in self.records(&page, &html) {
+        let extracted = self.extract(&page, &html);
+        if extracted.is_cut {
+            let line = format!(
+                "{} is too long or nested too deep to be looked at to its end",
+                page.url
+            );
+            turn.log(LogLevel::Warn, &line);
+        }
+        for record in extracted.records {
             let own = OWN.iter().filter_map(|name| {
                 let value = event.data().get(name)?;
                 Some((Cow::Borrowed(*name), value.clone()))
@@ -86,7 +94,7 @@ impl HandlesEach for FieldExtractor {
 handles_each!(FieldExtractor);
 
 impl FieldExtractor {
-    fn records(&self, page: &Page<'_>, html: &str) -> Vec<crate::fields::Record> {
+    fn extract(&self, page: &Page<'_>, html: &str) -> Extracted {
         let base = base_of(page.final_url(), page.text("base"));
         let absolute = |address: &str| base.as_ref().and_then(|base| resolve(base, address));
         self.0

@@ -84,7 +84,7 @@ const BAND: u8 = b'b';
 impl Plugin for NearDuplicates {
     const ID: &'static str = "near-duplicates";
     const DESCRIPTION: &'static str = "Lets the first of pages pass whose texts are the same or nearly so.\n\n\
-        Texts are compared by 64-bit fingerprints of their words, three at a time. Pages are compared within one worker: key the stage by host (`json:/host`) \
+        Texts are compared by 64-bit fingerprints of their words, two at a time. Pages are compared within one worker: key the stage by host (`json:/host`) \
         to find copies within each host, spread over workers and nodes, which is where most are; or give it no key and one worker to find them across all hosts. \
         A page that comes again from the same URL passes. It uses the `text` of a text extractor, or else reads the text itself; about 150 bytes and two \
         addresses are kept for each page.";
