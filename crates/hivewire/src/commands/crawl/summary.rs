@@ -9,13 +9,10 @@ use crate::commands::output::{json_line, line, printable};
 use crate::exit::Exit;
 
 /// Rules that say that something went wrong, rather than that somebody wanted it so.
+#[rustfmt::skip]
 const ERRORS: &[&str] = &[
-    "network",
-    "status",
-    "size",
-    "redirects",
-    "private",
-    "decode",
+    "status", "name", "connect", "proxy", "tls", "timeout", "too-large", "bomb", "broken-body", "closed", "protocol",
+    "redirect-loop", "too-many-redirects", "redirect-wrong", "sitemap",
 ];
 const RULE_CHARACTERS_MAX: usize = 40;
 
@@ -145,7 +142,7 @@ mod tests {
             "results": {
                 "pages": 1_200, "bytes": 5_000_000,
                 "statuses": { "200": 1_100, "404": 100 },
-                "refused": { "robots": 7, "domain": 90, "network": 2 },
+                "refused": { "robots": 7, "domain": 90, "timeout": 2 },
             },
         });
         let lines = lines("c", &Seen::new(Instant::now()), &crawl);
@@ -161,7 +158,7 @@ mod tests {
             lines.contains(&"refused by rule: domain 90, robots 7".to_owned()),
             "{lines:?}"
         );
-        assert!(lines.contains(&"errors: network 2".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"errors: timeout 2".to_owned()), "{lines:?}");
         assert!(
             lines.contains(&"results: /data/files/crawls/c".to_owned()),
             "{lines:?}"
