@@ -167,9 +167,11 @@ impl Slot {
     /// Wakes the worker at this time, or earlier if that was asked for before.
     pub fn wake_at(self: &Arc<Self>, due_ms: u64, now_ms: u64, waker: Arc<dyn Wake>) {
         let mut kept = self.kept.lock();
-        if kept.alarm.as_ref().is_some_and(|(set, alarm)| {
-            !alarm.is_finished() && (now_ms..=due_ms).contains(set)
-        }) {
+        if kept
+            .alarm
+            .as_ref()
+            .is_some_and(|(set, alarm)| !alarm.is_finished() && (now_ms..=due_ms).contains(set))
+        {
             return;
         }
         if let Some((_, alarm)) = kept.alarm.take() {

@@ -148,7 +148,13 @@ impl Bucket {
 
     /// A host as it was kept on disk, or one that is new. After a change of owner the one before may have asked it for something
     /// a moment ago, so the first request waits for a whole delay.
-    pub fn load_host(&mut self, host: &str, record: Option<HostRecord>, rules: &Rules, now_ms: u64) {
+    pub fn load_host(
+        &mut self,
+        host: &str,
+        record: Option<HostRecord>,
+        rules: &Rules,
+        now_ms: u64,
+    ) {
         if self.has_host(host) {
             return;
         }
@@ -191,7 +197,10 @@ impl Bucket {
             return;
         };
         let UnderWay { host, block, at } = under_way;
-        let known = self.hosts.get_mut(&host).expect("it stays while something is under way");
+        let known = self
+            .hosts
+            .get_mut(&host)
+            .expect("it stays while something is under way");
         known.under_way -= 1;
         match &ended.outcome {
             Some(outcome) => known.pace.ended(
@@ -207,11 +216,18 @@ impl Bucket {
             known.pace.set_crawl_delay(delay);
             known.record.crawl_delay_ms = delay.as_millis() as u64;
         }
-        if ended.outcome.as_ref().is_some_and(|outcome| outcome.status.is_some()) {
+        if ended
+            .outcome
+            .as_ref()
+            .is_some_and(|outcome| outcome.status.is_some())
+        {
             known.record.fetched += 1;
             self.numbers.fetched += 1;
         }
-        let loaded = known.blocks.get_mut(&block).expect("it stays while something is under way");
+        let loaded = known
+            .blocks
+            .get_mut(&block)
+            .expect("it stays while something is under way");
         loaded.set_done(at);
         let entry = &loaded.entries[at];
         let again = ended.outcome.as_ref().is_some_and(|outcome| outcome.retry);
@@ -226,7 +242,10 @@ impl Bucket {
         } else {
             known.record.waiting -= 1;
             self.numbers.waiting -= 1;
-            let failed = ended.outcome.as_ref().is_some_and(|outcome| outcome.status.is_none());
+            let failed = ended
+                .outcome
+                .as_ref()
+                .is_some_and(|outcome| outcome.status.is_none());
             self.numbers.failed += u64::from(failed);
         }
         self.touched.insert(host.clone());
@@ -260,7 +279,10 @@ impl Bucket {
         requests: &mut Vec<Request>,
         most: usize,
     ) {
-        let host = self.hosts.get_mut(name).expect("only those in memory are due");
+        let host = self
+            .hosts
+            .get_mut(name)
+            .expect("only those in memory are due");
         host.due_ms = None;
         for _ in 0..most {
             if host.pace.may_start(&rules.pace, now_ms) > now_ms {

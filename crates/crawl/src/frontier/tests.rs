@@ -51,7 +51,13 @@ impl Disk {
         bucket.add(&new, rules)
     }
 
-    fn hand_out(&self, bucket: &mut Bucket, rules: &Rules, now_ms: u64, most: usize) -> Vec<Request> {
+    fn hand_out(
+        &self,
+        bucket: &mut Bucket,
+        rules: &Rules,
+        now_ms: u64,
+        most: usize,
+    ) -> Vec<Request> {
         let mut requests = Vec::new();
         for _ in 0..1_000 {
             let left = most - requests.len();
@@ -83,10 +89,20 @@ fn rules(pace: PaceRule) -> Rules {
 /// What happens in one turn.
 #[derive(Clone, Debug)]
 enum Step {
-    Add { host: u8, count: u8 },
-    End { which: u16, retry: bool },
-    HandOut { most: u8 },
-    Wait { ms: u8 },
+    Add {
+        host: u8,
+        count: u8,
+    },
+    End {
+        which: u16,
+        retry: bool,
+    },
+    HandOut {
+        most: u8,
+    },
+    Wait {
+        ms: u8,
+    },
     /// A new owner reads what is on disk.
     Crash,
     /// Commits are made after every turn; this one is lost with its owner.
@@ -136,7 +152,10 @@ impl World {
     }
 
     fn crash(&mut self) {
-        let lost = self.under_way.drain(..).map(|request| request.url.into_string());
+        let lost = self
+            .under_way
+            .drain(..)
+            .map(|request| request.url.into_string());
         self.doubtful.extend(lost);
         self.bucket = self.disk.load(&self.rules, self.now_ms);
     }
@@ -144,7 +163,9 @@ impl World {
     fn hand_out(&mut self, most: usize) {
         let room = self.rules.under_way_max - self.under_way.len();
         let most = most.min(room);
-        let mut requests = self.disk.hand_out(&mut self.bucket, &self.rules, self.now_ms, most);
+        let mut requests = self
+            .disk
+            .hand_out(&mut self.bucket, &self.rules, self.now_ms, most);
         self.under_way.append(&mut requests);
     }
 
@@ -213,7 +234,10 @@ impl World {
             let due = self.bucket.next_due().unwrap_or(self.now_ms);
             self.now_ms = self.now_ms.max(due);
         }
-        panic!("{} URLs are never handed out", self.bucket.numbers().waiting);
+        panic!(
+            "{} URLs are never handed out",
+            self.bucket.numbers().waiting
+        );
     }
 }
 
@@ -250,16 +274,28 @@ fn a_large_frontier_is_read_back_in_order_and_a_host_does_not_take_all_the_room(
     for number in 0..300 {
         for at in 0..100 {
             let url = format!("http://large/{number}/{at}");
-            assert!(world.disk.add(&mut world.bucket, "large", &url, &world.rules, 0));
+            assert!(
+                world
+                    .disk
+                    .add(&mut world.bucket, "large", &url, &world.rules, 0)
+            );
         }
         world.commit();
     }
     world.crash();
     assert_eq!(world.bucket.numbers().waiting, 30_000);
-    assert!(world.disk.add(&mut world.bucket, "small", "http://small/", &world.rules, 0));
+    assert!(
+        world
+            .disk
+            .add(&mut world.bucket, "small", "http://small/", &world.rules, 0)
+    );
     world.commit();
     world.hand_out(64);
-    assert_eq!(world.under_way.len(), 33, "half of the room each, of which one is used");
+    assert_eq!(
+        world.under_way.len(),
+        33,
+        "half of the room each, of which one is used"
+    );
     assert_eq!(&*world.under_way[0].url, "http://large/0/0");
     assert_eq!(&*world.under_way[31].url, "http://large/0/31");
     world.finish();
@@ -272,7 +308,11 @@ fn beyond_its_budget_a_host_gets_nothing() {
         pages_per_host_max: 2,
         ..rules(PaceRule::unlimited())
     });
-    let mut add = |url: &str| world.disk.add(&mut world.bucket, "host", url, &world.rules, 0);
+    let mut add = |url: &str| {
+        world
+            .disk
+            .add(&mut world.bucket, "host", url, &world.rules, 0)
+    };
     assert!(add("http://host/1") && add("http://host/2"));
     assert!(!add("http://host/3"));
 }

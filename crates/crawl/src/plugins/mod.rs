@@ -4,6 +4,7 @@ mod fetchers;
 mod page;
 #[cfg(test)]
 mod rig;
+mod shared;
 mod urls;
 
 mod change_detector;
@@ -15,11 +16,14 @@ mod field_extractor;
 mod frontier;
 mod link_extractor;
 mod near_duplicates;
+mod page_store;
 mod robots;
 mod seed;
 mod seen_urls;
 mod text_extractor;
+mod to_csv;
 mod url_normaliser;
+mod warc_writer;
 
 use flows::plugins::BuiltIn;
 
@@ -39,4 +43,7 @@ pub static PLUGINS: &[BuiltIn] = &[
     BuiltIn::of::<field_extractor::FieldExtractor>(),
     BuiltIn::of::<near_duplicates::NearDuplicates>(),
     BuiltIn::of::<change_detector::ChangeDetector>(),
+    BuiltIn::of::<page_store::PageStore>(),
+    BuiltIn::of::<warc_writer::Warc>(),
+    BuiltIn::of::<to_csv::ToCsv>(),
 ];

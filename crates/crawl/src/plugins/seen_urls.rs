@@ -79,7 +79,10 @@ impl Worker for SeenUrls {
 
     async fn handle(&mut self, messages: &[Incoming], turn: &mut Turn) -> Result<(), Failure> {
         let mut events = Vec::with_capacity(messages.len());
-        for message in messages.iter().filter(|message| message.kind == Kind::Message) {
+        for message in messages
+            .iter()
+            .filter(|message| message.kind == Kind::Message)
+        {
             events.push(Event::of(message)?);
         }
         let mut came = Vec::with_capacity(events.len());

@@ -9,6 +9,7 @@
 //! assert_eq!(error.field(), "where");
 //! ```
 
+mod appended;
 pub mod author;
 mod built_in;
 mod environment;

@@ -1,17 +1,13 @@
 //! `to-file`: events become lines of a file.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
-use std::path::PathBuf;
-
 use async_trait::async_trait;
 use kernel::worker::{Failure, Incoming, Turn, Value, Worker};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::appended::AppendedFile;
 use super::built_in::Plugin;
 use super::environment::check_file;
-use super::state;
 use super::worker::variables;
 use super::{Environment, Formula, Outputs, ParameterError};
 use crate::event::Event;
@@ -41,21 +37,9 @@ fn files_max() -> u32 {
 }
 
 pub(super) struct ToFile {
-    parameters: Parameters,
-    path: PathBuf,
-    /// The file as this instance left it. If the last commit left it otherwise, a turn was undone.
-    file: Option<(Position, File)>,
+    line: Option<Formula>,
+    file: AppendedFile,
 }
-
-/// How far the file was written by turns that were committed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Position {
-    length: u64,
-    /// How often it was renamed.
-    renamed: u64,
-}
-
-const POSITION: &[u8] = b"p";
 
 impl Plugin for ToFile {
     const ID: &'static str = "to-file";
@@ -73,12 +57,15 @@ impl Plugin for ToFile {
     type Parameters = Parameters;
 
     fn new(parameters: Parameters, environment: &Environment) -> Result<Self, ParameterError> {
-        let path = environment.file("file", &parameters.file)?;
-        Ok(Self {
-            parameters,
-            path,
-            file: None,
-        })
+        let Parameters {
+            file,
+            line,
+            file_bytes_max,
+            files_max,
+        } = parameters;
+        let path = environment.file("file", &file)?;
+        let file = AppendedFile::new(path, &file, file_bytes_max, files_max);
+        Ok(Self { line, file })
     }
 
     fn check(parameters: Parameters) -> Result<(), ParameterError> {
@@ -89,11 +76,7 @@ impl Plugin for ToFile {
 #[async_trait]
 impl Worker for ToFile {
     async fn init(&mut self, _args: &[u8], turn: &mut Turn) -> Result<(), Failure> {
-        if turn.state(POSITION).await?.is_some() {
-            return Ok(());
-        }
-        let length = std::fs::metadata(&self.path).map_or(0, |found| found.len());
-        state::store(turn, POSITION.to_vec(), &Position { length, renamed: 0 })
+        self.file.init(turn).await
     }
 
     async fn receive(&mut self, message: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
@@ -105,22 +88,14 @@ impl Worker for ToFile {
         for message in messages {
             self.line(message, &mut lines)?;
         }
-        let stored = state::load(turn, POSITION).await?.unwrap_or_default();
-        let position = self.write(&lines, stored).map_err(|error| {
-            self.file = None;
-            Failure::new(format!(
-                "the file {} of the flow cannot be written: {error}",
-                self.parameters.file
-            ))
-        })?;
-        state::store(turn, POSITION.to_vec(), &position)
+        self.file.append(b"", &lines, turn).await
     }
 }
 
 impl ToFile {
     fn line(&self, message: &Incoming, lines: &mut Vec<u8>) -> Result<(), Failure> {
         let event = Event::of(message)?;
-        match &self.parameters.line {
+        match &self.line {
             None => lines.extend_from_slice(&event.encode()),
             Some(line) => {
                 let text = line.evaluate(&variables(&event, message))?;
@@ -134,73 +109,5 @@ impl ToFile {
         }
         lines.push(b'\n');
         Ok(())
-    }
-
-    fn write(&mut self, lines: &[u8], stored: Position) -> std::io::Result<Position> {
-        let (mut position, mut file) = self.open(stored)?;
-        let is_full = position.length + lines.len() as u64 > self.parameters.file_bytes_max;
-        if position.length > 0 && is_full {
-            drop(file);
-            self.rename(position.renamed + 1)?;
-            let renamed = position.renamed + 1;
-            (position, file) = self.open(Position { length: 0, renamed })?;
-        }
-        file.write_all(lines)?;
-        position.length += lines.len() as u64;
-        self.file = Some((position, file));
-        Ok(position)
-    }
-
-    /// Opens the file where the last commit left it.
-    fn open(&mut self, stored: Position) -> std::io::Result<(Position, File)> {
-        if let Some((position, file)) = self.file.take()
-            && position == stored
-        {
-            return Ok((position, file));
-        }
-        if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        self.undo_rename(stored)?;
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&self.path)?;
-        if file.try_lock().is_err() {
-            let reason = "another worker writes it; give the stage one worker";
-            return Err(std::io::Error::other(reason));
-        }
-        let mut position = stored;
-        position.length = stored.length.min(file.metadata()?.len());
-        // What lies beyond was written by turns that were undone.
-        file.set_len(position.length)?;
-        file.seek(SeekFrom::Start(position.length))?;
-        Ok((position, file))
-    }
-
-    fn rename(&self, number: u64) -> std::io::Result<()> {
-        std::fs::rename(&self.path, self.renamed(number))?;
-        let oldest = number.checked_sub(u64::from(self.parameters.files_max));
-        let oldest = oldest.filter(|oldest| *oldest > 0);
-        match oldest.map(|oldest| std::fs::remove_file(self.renamed(oldest))) {
-            Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// A file that was renamed by a turn that was undone gets its name back.
-    fn undo_rename(&self, stored: Position) -> std::io::Result<()> {
-        let next = self.renamed(stored.renamed + 1);
-        match next.exists() {
-            true => std::fs::rename(next, &self.path),
-            false => Ok(()),
-        }
-    }
-
-    fn renamed(&self, number: u64) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(format!(".{number}"));
-        name.into()
     }
 }
