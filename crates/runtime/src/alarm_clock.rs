@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::alarms::Alarms;
+use crate::mailbox::Envelope;
 use crate::scope::Scope;
 use crate::stage::Stage;
 
@@ -142,5 +143,15 @@ fn go_off(id: Id, alarm: Alarm) {
         reply_to: ReplyTo::Headers,
         tries: 0,
     };
-    stage.push_to_scope(&id.scope, incoming);
+    match id.scope {
+        Scope::Bucket(bucket) => {
+            let envelope = Envelope::local(incoming, bucket);
+            stage.push_to_bucket(bucket, std::iter::once(envelope));
+        }
+        scope => {
+            if let Some(cell) = stage.cell_of(&scope) {
+                cell.push(Envelope::local(incoming, 0));
+            }
+        }
+    }
 }

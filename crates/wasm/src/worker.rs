@@ -229,8 +229,7 @@ pub(crate) fn borrowed<'a>(
 
 fn kind(kind: &Kind) -> types::Kind<'_> {
     match kind {
-        // Components cannot ask to be woken, and are not.
-        Kind::Message | Kind::Woken => types::Kind::Message,
+        Kind::Message => types::Kind::Message,
         Kind::Reply(ticket) => types::Kind::Reply(*ticket),
         Kind::TimedOut(ticket) => types::Kind::TimedOut(*ticket),
         Kind::Timer(name) => types::Kind::Timer(name),

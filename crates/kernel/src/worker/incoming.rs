@@ -46,8 +46,6 @@ pub enum Kind {
     Timer(Box<str>),
     /// A child of this name has ended; the body says why.
     ChildEnded(Box<str>),
-    /// Somebody in this process [woke](super::Wake) the worker, or its state with timers has come here. Only native code gets it.
-    Woken,
 }
 
 /// Where an answer goes.

@@ -25,7 +25,7 @@ pub use failure::{Failure, FailureKind};
 pub use incoming::{Answer, Incoming, Kind, ReplyTo, Ticket};
 pub use series::{Bodies, Item, Series, Stretch};
 pub use turn::{
-    Ask, ChildChange, Effects, Host, LogLevel, Outgoing, Target, TimerChange, Turn, TurnLimits, Wake,
+    Ask, ChildChange, Effects, Host, LogLevel, Outgoing, Target, TimerChange, Turn, TurnLimits,
 };
 pub use value::{KeyAt, Value};
 

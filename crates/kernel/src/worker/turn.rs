@@ -28,20 +28,6 @@ pub trait Host: Send + Sync {
         pairs_max: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, Failure>;
 
-    /// The committed values of several keys, in their order.
-    async fn states(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        let mut values = Vec::with_capacity(keys.len());
-        for key in keys {
-            values.push(self.state(key).await?);
-        }
-        Ok(values)
-    }
-
-    /// Wakes this worker in the scope of the turn.
-    fn waker(&self) -> Arc<dyn Wake> {
-        Arc::new(NobodyToWake)
-    }
-
     /// Whether this worker may send there; if not, the failure says what to grant.
     fn may_send(&self, to: &Address) -> Result<(), Failure>;
 
@@ -56,20 +42,6 @@ pub trait Host: Send + Sync {
 
     /// A line for the worker's log. It stays there even if the turn is undone.
     fn log(&self, level: LogLevel, line: &str);
-}
-
-/// Brings a message of the kind [`Woken`](super::Kind::Woken) to a worker of this process, wherever it is by then. If this process no longer
-/// has it, nothing happens.
-pub trait Wake: Send + Sync {
-    /// Wakes it.
-    fn wake(&self);
-}
-
-/// Where nobody can be woken.
-struct NobodyToWake;
-
-impl Wake for NobodyToWake {
-    fn wake(&self) {}
 }
 
 /// How important a line of the log is.
@@ -491,27 +463,6 @@ impl Turn {
             Some(written) => Ok(written.clone()),
             None => self.host.state(key).await,
         }
-    }
-
-    /// As [`Turn::state`] for several keys at once, in their order. Over a network all are asked for together.
-    pub async fn states(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        if keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut values = self.host.states(keys).await?;
-        if !self.effects.writes.is_empty() {
-            for (key, value) in keys.iter().zip(&mut values) {
-                if let Some(written) = self.effects.writes.get(key) {
-                    value.clone_from(written);
-                }
-            }
-        }
-        Ok(values)
-    }
-
-    /// Wakes this worker later, from outside a turn: in the scope of this turn, so for a keyed stage in this bucket.
-    pub fn waker(&self) -> Arc<dyn Wake> {
-        self.host.waker()
     }
 
     /// Gives a key a value.

@@ -8,12 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_lite::FutureExt;
-use kernel::worker::{Failure, FailureKind, Host, LogLevel, Ticket, Wake};
+use kernel::worker::{Failure, FailureKind, Host, LogLevel, Ticket};
 use kernel::{Address, Grant, Timestamp};
 
 use super::Cell;
 use crate::scope::Scope;
-use crate::stage::{ScopeWaker, Version};
+use crate::stage::Version;
 use crate::waiting::WAITING;
 
 /// The surroundings of one worker, in the scope of its present turn.
@@ -62,14 +62,6 @@ impl Host for CellHost {
     ) -> Result<Vec<(Bytes, Bytes)>, Failure> {
         let store = &self.cell.stage.store;
         store.values(&self.scope, prefix, after, pairs_max).await
-    }
-
-    async fn states(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        self.cell.stage.store.values_of(&self.scope, keys).await
-    }
-
-    fn waker(&self) -> Arc<dyn Wake> {
-        Arc::new(ScopeWaker::new(&self.cell.stage, self.scope.clone()))
     }
 
     fn may_send(&self, to: &Address) -> Result<(), Failure> {

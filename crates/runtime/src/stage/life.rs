@@ -186,12 +186,7 @@ impl Stage {
                 self.runtime.alarms.set(self, scope, what, at, Bytes::new());
             }
         }
-        let timers = self.pending(scope, keys::TIMER).await?;
-        if !timers.is_empty() && self.version().code.info().native {
-            // It goes on at once, and need not wait for its timer.
-            self.wake(scope);
-        }
-        for (key, value) in timers {
+        for (key, value) in self.pending(scope, keys::TIMER).await? {
             if let (Ok(name), Some((at, body))) = (str::from_utf8(&key[1..]), alarm(&value)) {
                 let what = What::Timer(name.into());
                 self.runtime.alarms.set(self, scope, what, at, body);

@@ -17,7 +17,6 @@ mod shares;
 mod standing;
 mod start;
 mod supervise;
-mod wake;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -50,7 +49,6 @@ use self::latency::Latency;
 pub(crate) use self::life::release;
 use self::measure::BucketCounts;
 pub use self::shares::Part;
-pub(crate) use self::wake::ScopeWaker;
 use self::shares::Shares;
 use self::standing::Standing;
 
