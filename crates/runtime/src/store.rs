@@ -67,6 +67,29 @@ impl Store {
         value.map_err(host_failure)
     }
 
+    /// The values that a worker gave to several keys, in the same order.
+    pub async fn values_of(
+        &self,
+        scope: &Scope,
+        wanted: &[&[u8]],
+    ) -> Result<Vec<Option<Bytes>>, Failure> {
+        let wanted: Vec<Bytes> = wanted.iter().map(|key| keys::user(key)).collect();
+        match self {
+            Self::Bus(bus, stage) => {
+                let wanted: Vec<&[u8]> = wanted.iter().map(|key| &key[..]).collect();
+                let bucket = scope.bucket(stage);
+                let values = bus.states(&bucket, &wanted, READ_TIMEOUT).await;
+                values.map_err(host_failure)
+            }
+            Self::Memory(scopes) => {
+                let scopes = scopes.lock();
+                let pairs = scopes.get(scope);
+                let value = |key: &Bytes| pairs.and_then(|pairs| pairs.get(key)).cloned();
+                Ok(wanted.iter().map(value).collect())
+            }
+        }
+    }
+
     /// What a worker keeps under keys that begin with `prefix`.
     pub async fn values(
         &self,

@@ -234,6 +234,8 @@ fn kind(kind: &Kind) -> types::Kind<'_> {
         Kind::TimedOut(ticket) => types::Kind::TimedOut(*ticket),
         Kind::Timer(name) => types::Kind::Timer(name),
         Kind::ChildEnded(name) => types::Kind::ChildEnded(name),
+        // Whoever runs workers keeps it from components, which cannot ask to be woken.
+        Kind::Woken => types::Kind::Message,
     }
 }
 

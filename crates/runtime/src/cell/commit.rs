@@ -121,7 +121,11 @@ impl Run {
     fn is_local(&self) -> bool {
         self.desk.discarded.is_empty()
             && self.desk.sources.is_empty()
-            && self.desk.incomings.iter().all(|i| i.kind == Kind::Message)
+            && self
+                .desk
+                .incomings
+                .iter()
+                .all(|i| matches!(i.kind, Kind::Message | Kind::Woken))
     }
 
     pub fn plan(&self, scope: &Scope, effects: &mut Effects) -> Result<Plan, Failure> {
@@ -162,7 +166,7 @@ impl Run {
                     plan.writes.push(write(keys::timer(name), None));
                 }
             }
-            Kind::Message | Kind::ChildEnded(_) => {}
+            Kind::Message | Kind::ChildEnded(_) | Kind::Woken => {}
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_lite::FutureExt;
-use kernel::worker::{Failure, FailureKind, Host, LogLevel, Ticket};
+use kernel::worker::{Failure, FailureKind, Host, LogLevel, Ticket, Wake};
 use kernel::{Address, Grant, Timestamp};
 
 use super::Cell;
@@ -52,6 +52,10 @@ impl CellHost {
 impl Host for CellHost {
     async fn state(&self, key: &[u8]) -> Result<Option<Bytes>, Failure> {
         self.cell.stage.store.value(&self.scope, key).await
+    }
+
+    async fn states(&self, keys: &[&[u8]]) -> Result<Vec<Option<Bytes>>, Failure> {
+        self.cell.stage.store.values_of(&self.scope, keys).await
     }
 
     async fn scan(
@@ -100,6 +104,10 @@ impl Host for CellHost {
 
     fn log(&self, level: LogLevel, line: &str) {
         self.cell.log(level, line);
+    }
+
+    fn waker(&self) -> Arc<dyn Wake> {
+        self.cell.stage.waker(&self.scope)
     }
 }
 
