@@ -262,6 +262,15 @@ impl Broker {
         self.buckets.find(bucket)?.lock().get(key)
     }
 
+    /// The values of several keys, in the same order and as they are at one moment.
+    pub fn states(&self, bucket: &Name, keys: &[&[u8]]) -> Vec<Option<Bytes>> {
+        let Some(bucket) = self.buckets.find(bucket) else {
+            return vec![None; keys.len()];
+        };
+        let bucket = bucket.lock();
+        keys.iter().map(|key| bucket.get(key)).collect()
+    }
+
     /// Keys and values of a bucket in order, from the first after `after`.
     pub fn scan_state(
         &self,

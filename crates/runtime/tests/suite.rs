@@ -33,3 +33,5 @@ mod standing;
 mod supervising;
 #[path = "suite/talking.rs"]
 mod talking;
+#[path = "suite/waking.rs"]
+mod waking;

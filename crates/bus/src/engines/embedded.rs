@@ -252,6 +252,15 @@ impl Bus for EmbeddedBus {
         Ok(self.broker.state(bucket, key))
     }
 
+    async fn states(
+        &self,
+        bucket: &Name,
+        keys: &[&[u8]],
+        _timeout: Duration,
+    ) -> Result<Vec<Option<Bytes>>, BusError> {
+        Ok(self.broker.states(bucket, keys))
+    }
+
     async fn scan(
         &self,
         bucket: &Name,

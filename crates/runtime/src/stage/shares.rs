@@ -122,7 +122,7 @@ impl Stage {
     }
 
     /// The part that a scope belongs to.
-    fn part_of(&self, scope: &Scope) -> Part {
+    pub(super) fn part_of(&self, scope: &Scope) -> Part {
         match scope {
             Scope::Bucket(bucket) => Part::Bucket(*bucket),
             Scope::Worker(worker) | Scope::Child(worker, _) => Part::Worker(*worker),
@@ -170,6 +170,7 @@ impl Stage {
                 drop(cell.ask(Control::Start));
             }
         }
+        self.wake_if_timed(&scope);
         self.start_intakes();
         Ok(epoch)
     }
@@ -247,6 +248,7 @@ impl Stage {
         {
             cell.put_aside();
             release(cell.take_waiting());
+            self.woken.forget(&scope);
         }
         self.room.notify(usize::MAX);
     }
