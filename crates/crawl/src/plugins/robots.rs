@@ -298,4 +298,3 @@ fn tell_sitemaps(
     ]);
     turn.emit_value(SITEMAPS, Arc::new(Event::new(data).held_like(event)))
 }
-
