@@ -35,7 +35,7 @@ use flows::plugins::Environment;
 use kernel::worker::InstanceLimits;
 use kernel::{Clock, Name, StageAddress};
 use parking_lot::Mutex;
-use runtime::{HistoryEntry, HistoryEvent, Runtime, ScaleDecision, WorkerView};
+use runtime::{Delivery, HistoryEntry, HistoryEvent, Runtime, ScaleDecision, WorkerView};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -189,13 +189,19 @@ impl Deployments {
                 histories.restore(stage, entries);
             }
         }
-        let mut starting = JoinSet::new();
-        for record in &found.records {
-            let (this, record) = (self.clone(), record.clone());
-            starting.spawn(async move { this.restore_stage(record).await });
-        }
-        while let Some(started) = starting.join_next().await {
-            started?;
+        // What is on disk goes on as soon as its stage is there, so stages in memory that it leads to come first: to one that is not
+        // there it would send over the bus, where events lose what only this process knows of them.
+        let is_memory = |record: &&Record| record.spec.delivery == Delivery::Memory;
+        let (memory, durable): (Vec<_>, Vec<_>) = found.records.iter().partition(is_memory);
+        for records in [memory, durable] {
+            let mut starting = JoinSet::new();
+            for record in records {
+                let (this, record) = (self.clone(), record.clone());
+                starting.spawn(async move { this.restore_stage(record).await });
+            }
+            while let Some(started) = starting.join_next().await {
+                started?;
+            }
         }
         // That they were deployed again is no news.
         *self.runtime_history.lock().await = self.runtime.history(None);
