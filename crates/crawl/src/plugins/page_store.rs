@@ -13,7 +13,7 @@ use kernel::worker::{Failure, Incoming, Kind, Turn, Worker};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::page::Page;
@@ -148,8 +148,8 @@ impl Worker for PageStore {
         {
             self.add(Event::of(message)?, now, &mut batch)?;
         }
-        let written = self.write(&batch).await;
-        written.map_err(|error| Failure::new(error.to_string()))?;
+        let written = self.write(batch).await;
+        let batch = written.map_err(|error| Failure::new(error.to_string()))?;
         self.refused.add(batch.fingerprints);
         let mut passed = batch.passed.into_iter();
         passed.try_for_each(|event| turn.emit_value(OUT, event))
@@ -257,16 +257,31 @@ impl PageStore {
         })
     }
 
-    async fn write(&self, batch: &Batch) -> Result<(), StoreError> {
+    /// Gives the batch back when it is written.
+    async fn write(&self, batch: Batch) -> Result<Batch, StoreError> {
         if batch.pages.is_empty() && batch.refusals.is_empty() {
-            return Ok(());
+            return Ok(batch);
         }
         let mut slot = self.slot.lock().await;
         let mut store = slot.take(&self.place, self.settings).await?;
-        // If the turn is ended meanwhile the store goes, too: nobody knows what became of the transaction.
-        store.write(&batch.pages, &batch.refusals).await?;
+        // Not on the thread of the turn, which has better things to do than to wait for the disk. If the turn is ended meanwhile
+        // the store goes, too: nobody is there who could tell what became of it.
+        let writing = tokio::spawn(async move {
+            let written = store.write(&batch.pages, &batch.refusals).await;
+            written.map(|()| (store, batch))
+        });
+        let (store, batch) = writing
+            .await
+            .unwrap_or_else(|error| Err(self.ended(&error)))?;
         slot.store = Some(store);
-        Ok(())
+        Ok(batch)
+    }
+
+    fn ended(&self, error: &JoinError) -> StoreError {
+        StoreError::Unusable {
+            place: self.place.to_string(),
+            problem: format!("what wrote it ended: {error}"),
+        }
     }
 }
 

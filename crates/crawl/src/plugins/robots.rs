@@ -302,4 +302,3 @@ fn tell_sitemaps(
     ]);
     turn.emit_value(SITEMAPS, Arc::new(Event::new(data).held_like(event)))
 }
-

@@ -14,7 +14,6 @@ use tokio::sync::Mutex;
 
 use super::page::Page;
 use super::shared::Shared;
-use crate::store::blocking;
 use crate::warc::{Exchange, WarcSettings, WarcWriter, repair};
 
 /// Parameters of `warc-writer`.
@@ -119,10 +118,7 @@ impl Worker for Warc {
             }
         }
         if !exchanges.is_empty() {
-            let mut writer = self.slot.lock().await;
-            let writer = writer.get_or_insert_with(|| self.begin());
-            let written = blocking(|| writer.write(&exchanges));
-            written.map_err(|error| Failure::new(error.to_string()))?;
+            self.write(exchanges).await?;
         }
         let mut passed = passed.into_iter();
         passed.try_for_each(|event| turn.emit_value(OUT, event))
@@ -130,6 +126,22 @@ impl Worker for Warc {
 }
 
 impl Warc {
+    /// Not on the thread of the turn, which has better things to do than to wait for the disk. If the turn is ended meanwhile, the
+    /// file is finished, and the next turn begins another.
+    async fn write(&self, exchanges: Vec<Exchange>) -> Result<(), Failure> {
+        let mut slot = self.slot.lock().await;
+        let mut writer = slot.take().unwrap_or_else(|| self.begin());
+        let writing = tokio::task::spawn_blocking(move || {
+            let written = writer.write(&exchanges);
+            (writer, written)
+        });
+        let (writer, written) = writing
+            .await
+            .map_err(|error| Failure::new(format!("what wrote the archive ended: {error}")))?;
+        *slot = Some(writer);
+        written.map_err(|error| Failure::new(error.to_string()))
+    }
+
     fn begin(&self) -> WarcWriter {
         let WarcSettings { folder, prefix, .. } = self.settings.clone();
         // Nobody waits for that, as all of a file is read. The writer begins a file of its own.

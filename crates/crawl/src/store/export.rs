@@ -223,14 +223,14 @@ fn refusal_values(refusal: &RefusalRow) -> Vec<Cell<'_>> {
 /// Rows on their way out.
 enum Lines<'a> {
     Json(&'a mut (dyn Write + Send)),
-    Csv(csv::Writer<&'a mut (dyn Write + Send)>),
+    Csv(Box<csv::Writer<&'a mut (dyn Write + Send)>>),
 }
 
 impl<'a> Lines<'a> {
     fn new(form: ExportForm, to: &'a mut (dyn Write + Send)) -> Self {
         match form {
             ExportForm::JsonLines => Self::Json(to),
-            ExportForm::Csv => Self::Csv(csv::Writer::from_writer(to)),
+            ExportForm::Csv => Self::Csv(Box::new(csv::Writer::from_writer(to))),
         }
     }
 

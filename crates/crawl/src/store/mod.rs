@@ -215,7 +215,7 @@ impl Reader {
 }
 
 /// Does what waits for the disk. Where other threads can go on with what this one would have done, they are let.
-pub(crate) fn blocking<T>(act: impl FnOnce() -> T) -> T {
+fn blocking<T>(act: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(act),

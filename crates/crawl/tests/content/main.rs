@@ -1,6 +1,7 @@
-//! The plug-ins that look into pages, each by itself.
+//! The plug-ins that look into pages and that keep them, each by itself.
 
 mod rig;
+mod storing;
 
 use std::io::Write;
 use std::time::Duration;

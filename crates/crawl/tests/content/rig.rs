@@ -68,6 +68,7 @@ impl Host for Store {
 /// A worker in the hands of a test.
 pub struct Rig {
     plugin: &'static BuiltIn,
+    environment: Environment,
     parameters: String,
     worker: Box<dyn Worker>,
     pub store: Arc<Store>,
@@ -85,8 +86,13 @@ pub fn plugin(id: &str) -> &'static BuiltIn {
 
 impl Rig {
     pub async fn new(id: &str, parameters: Value) -> Self {
+        Self::within(&Environment::default(), id, parameters).await
+    }
+
+    /// A worker on a node that offers this.
+    pub async fn within(environment: &Environment, id: &str, parameters: Value) -> Self {
         let plugin = plugin(id);
-        let info = plugin.code(&Environment::default());
+        let info = plugin.code(environment);
         let store = Arc::new(Store {
             state: Mutex::default(),
             now_ms: AtomicU64::new(START_MS),
@@ -94,8 +100,9 @@ impl Rig {
         });
         let mut rig = Self {
             plugin,
+            environment: environment.clone(),
             parameters: parameters.to_string(),
-            worker: instance(plugin),
+            worker: instance(plugin, environment),
             store,
             out: Vec::new(),
             timers: BTreeMap::new(),
@@ -106,13 +113,14 @@ impl Rig {
 
     /// Another instance goes on from the state alone.
     pub async fn restart(&mut self) {
-        self.worker = instance(self.plugin);
+        self.worker = instance(self.plugin, &self.environment);
         let mut turn = self.turn();
         let begun = self
             .worker
             .init(self.parameters.as_bytes(), &mut turn)
             .await;
         begun.expect("parameters that can be used");
+        self.commit(turn.take_effects());
     }
 
     fn turn(&self) -> Turn {
@@ -123,6 +131,13 @@ impl Rig {
     pub async fn take(&mut self, events: &[Event]) {
         let messages: Vec<_> = events.iter().map(incoming).collect();
         self.handle(&messages).await;
+    }
+
+    /// As [`Rig::take`], but nothing of it is kept. Gives what went wrong, if something did.
+    pub async fn take_undone(&mut self, events: &[Event]) -> Result<(), Failure> {
+        let messages: Vec<_> = events.iter().map(incoming).collect();
+        let mut turn = self.turn();
+        self.worker.handle(&messages, &mut turn).await
     }
 
     async fn handle(&mut self, messages: &[Incoming]) {
@@ -208,12 +223,12 @@ fn json_of(event: &Event) -> Value {
     serde_json::from_slice(&data.encode()).expect("JSON")
 }
 
-fn instance(plugin: &BuiltIn) -> Box<dyn Worker> {
+fn instance(plugin: &BuiltIn, environment: &Environment) -> Box<dyn Worker> {
     let start = Start {
         address: "test/stage/0".parse().expect("an address"),
         limits: InstanceLimits::default(),
     };
-    let code = plugin.code(&Environment::default());
+    let code = plugin.code(environment);
     code.instantiate(&start).expect("an instance")
 }
 
