@@ -31,7 +31,7 @@ const HOST_CHARACTERS_MAX: usize = 48;
 /// How the watching ended.
 pub(super) enum Ending {
     /// The crawl is over.
-    Over(Seen),
+    Over(Box<Seen>),
     /// Somebody has seen enough.
     Left,
 }
@@ -91,7 +91,7 @@ pub(super) fn watch(client: &Client, flow: &str, as_json: bool) -> anyhow::Resul
         }
         if over_looks >= OVER_LOOKS {
             view.clear();
-            return Ok(Ending::Over(seen));
+            return Ok(Ending::Over(Box::new(seen)));
         }
         view.show(flow, &seen)?;
         match interrupts.recv_timeout(LOOK_EVERY) {

@@ -269,7 +269,7 @@ impl Search {
             let page = &hit["page"];
             let title = printable(&text_of(page, "title"), TITLE_CHARACTERS_MAX);
             let url = printable(&text_of(page, "url"), URL_CHARACTERS_MAX);
-            line(&format!("{url}  {title}").trim_end())?;
+            line(format!("{url}  {title}").trim_end())?;
             line(&format!("  {}", snippet(&hit["snippet"], is_bold)))?;
         }
         Ok(Exit::Done)
