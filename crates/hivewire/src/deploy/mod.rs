@@ -333,8 +333,17 @@ impl Deployments {
         let state = slot.as_ref().map(|slot| slot.state.lock());
         match running {
             Some(stage) => Some(StageShown::running(stage, state.as_deref(), numbers)),
-            None => StageShown::not_loaded(&*state?),
+            None => StageShown::not_running(&*state?, self.sharing.as_ref()),
         }
+    }
+
+    /// Whether a stage that was deployed is in memory.
+    fn is_in_memory(&self, stage: &StageAddress) -> bool {
+        let is_memory = |slot: Arc<Slot>| {
+            let state = slot.state.lock();
+            state.record.as_ref().is_some_and(Record::is_memory)
+        };
+        self.find_slot(stage).is_some_and(is_memory)
     }
 
     /// Whether a node that lives has a part of a stage. Where nodes have no names, none has.
@@ -351,7 +360,11 @@ impl Deployments {
         for shown in stages.iter_mut().filter(|shown| shown.deployment.is_some()) {
             let address = &shown.stage.spec.address;
             shown.nodes = Some(agent.parts_of(address));
-            shown.parts = Some(self.runtime.parts(address).len() as u32);
+            shown.parts = Some(match shown.stage.spec.delivery {
+                Delivery::Durable => self.runtime.parts(address).len() as u32,
+                // Each node that has it has all of it.
+                Delivery::Memory => 1,
+            });
         }
     }
 

@@ -58,7 +58,8 @@ impl Stage {
     pub fn wake(&self, scope: &Scope) {
         // What a worker of a keyed stage does by itself belongs to no bucket, and so to no turn.
         let has_turns = !self.is_keyed() || matches!(scope, Scope::Bucket(_));
-        let is_here = has_turns && !self.is_stopping() && self.holds(self.part_of(scope));
+        // Whoever is woken again and again would never have nothing left to do.
+        let is_here = has_turns && !self.is_stopping() && self.keeps(self.part_of(scope));
         if is_here
             && self.is_native()
             && self.woken.note(scope)

@@ -12,7 +12,7 @@ use kernel::{Address, Headers, Message};
 use runtime::{Delivery, OnFailure, Part, Runtime, Settings, StageKind, StageSpec, bucket_of};
 
 use crate::rig::*;
-use crate::slow_commits::SlowBus;
+use crate::slow_commits::{Fault, SlowBus};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -385,6 +385,61 @@ async fn whoever_takes_a_part_with_timers_is_woken_and_whoever_lost_it_is_not() 
     seen.waker(0).wake();
     ask_key(&second, "one", "ping").await;
     assert_eq!((seen.woken().len(), elsewhere.woken().len()), (1, 1));
+}
+
+/// Emits what it was told once its timer has gone off.
+struct Once;
+
+#[async_trait]
+impl Worker for Once {
+    async fn receive(&mut self, incoming: &Incoming, turn: &mut Turn) -> Result<(), Failure> {
+        match &incoming.kind {
+            Kind::Message => {
+                turn.set_timer("soon", Duration::from_millis(1), Bytes::new())?;
+                turn.set_state("waits", incoming.message.body.clone())
+            }
+            Kind::Timer(_) => {
+                let Some(key) = turn.state(b"waits").await? else {
+                    return Ok(());
+                };
+                turn.remove_state("waits")?;
+                turn.emit("out", Message::new(key))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timer_whose_turn_may_not_have_been_committed_goes_off_again() {
+    const BUCKETS: usize = 60;
+    let rig = Rig::new();
+    let faults = [Fault::InDoubt, Fault::InDoubtDone];
+    let bus = SlowBus::new(&rig.bus, Duration::ZERO, &faults);
+    let node = Runtime::start(bus, Settings::default(), Arc::new(SystemClock));
+    let out: Address = "queue:fired".parse().unwrap();
+    let code = native("once", "1", |_| Once);
+    let spec = keyed().output("out", out);
+    // Where a commit can fail, nodes share their stages: so subscribers take turns.
+    node.deploy_shared(spec, code, None).await.unwrap();
+    let address = stage("a/sleeper");
+    for part in node.parts(&address) {
+        node.take(&address, part).await.unwrap();
+    }
+    let mut buckets = std::collections::BTreeSet::new();
+    let mut keys = (0..).map(|key: u32| key.to_string());
+    let to: Address = address.into();
+    while buckets.len() < BUCKETS {
+        let key = keys.next().unwrap();
+        if buckets.insert(bucket_of(key.as_bytes())) {
+            let headers = Headers::from_pairs([("key", key.as_str())]).unwrap();
+            let message = Message::new(key).with_headers(headers);
+            node.send(&to, message).await.unwrap();
+        }
+    }
+    let fired = rig.take("fired", BUCKETS).await;
+    let fired: std::collections::BTreeSet<_> = fired.iter().map(|d| text(&d.message)).collect();
+    assert_eq!(fired.len(), BUCKETS, "each once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
