@@ -69,7 +69,7 @@ impl Plugin for PageStore {
         Connect it with pages and with all outputs `refused`. All events of a turn are written in one transaction, so give the stage large batches: \
         `batch_messages_max` of 128 is a good choice. A page that is fetched again replaces what is there; an answer with status 304 only \
         says that it was looked at. A turn that is undone after it was written is written again, which leaves one row all the same.";
-    const OUTPUTS: Outputs = Outputs::Named(&[(
+    const OUTPUTS: Outputs = Outputs::Optional(&[(
         OUT,
         "Pages, as they came, once they are stored. What was refused does not come out.",
     )]);

@@ -51,7 +51,7 @@ impl Plugin for Warc {
         so is a page that has not changed (status 304). A file ends in `.open` while it is written; what a crash left of one is made whole. A turn that is \
         undone after it was written is written again: each page is archived at least once.";
     const OUTPUTS: Outputs =
-        Outputs::Named(&[(OUT, "Pages, as they came, once they are archived.")]);
+        Outputs::Optional(&[(OUT, "Pages, as they came, once they are archived.")]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
         ("As usual", r#"{"folder": "archives/site"}"#),
         (

@@ -224,10 +224,11 @@ async fn a_server_that_closes_its_http2_connection_is_connected_to_again() {
     let authority = Authority::new();
     let (port, accepted) = serve_two(&authority, 3).await;
     let fetcher = trusting(&authority, |_| {});
-    for _ in 0..12 {
+    // The server looks now and then whether it has served enough.
+    let begun = std::time::Instant::now();
+    while accepted.load(Ordering::SeqCst) < 3 {
         let fetched = get(&fetcher, url("two.example", port)).await.unwrap();
         assert_eq!(fetched.status, 200);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(30));
     }
-    let accepted = accepted.load(Ordering::SeqCst);
-    assert!((2..=5).contains(&accepted), "{accepted}");
 }

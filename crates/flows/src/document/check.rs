@@ -14,6 +14,7 @@ use super::place::Place;
 use super::plugin_reference::PluginReference;
 use super::problem::{Path, Problems, plain};
 use super::suggest::hint;
+use crate::plugins::{self, Outputs};
 
 /// Where plug-ins are known.
 pub trait Catalogue {
@@ -38,6 +39,15 @@ pub enum Found {
     Nothing(String),
     /// It cannot be looked at here, and why. So nobody knows whether it fits.
     Unseen(String),
+}
+
+/// Whether the outputs of its plug-in need not lead anywhere.
+fn passes_on(stage: &Stage) -> bool {
+    let PluginReference::Id(id) = &stage.plugin else {
+        return false;
+    };
+    let built_in = plugins::find(id.as_str());
+    built_in.is_some_and(|built_in| matches!(built_in.outputs(), Outputs::Optional(_)))
 }
 
 /// Checks a document. Arguments are compared with the schemas of plug-ins, which can be written so that this takes
@@ -278,7 +288,7 @@ impl<'a> Check<'a> {
             self.problems
                 .error_at_name(&path.to("outputs").to(output), message);
         }
-        if stage.outputs.is_empty() {
+        if stage.outputs.is_empty() && !passes_on(stage) {
             let message =
                 "none of its outputs leads anywhere: what comes out of it is counted and dropped";
             self.problems.warning(path, message);

@@ -457,7 +457,8 @@ impl Deployments {
             durable: false,
             ..QueueSettings::default()
         };
-        let declared = self.bus.declare(&stage.queue(), &settings, DECLARE_TIMEOUT);
+        let queue = stage.queue();
+        let declared = self.bus.declare(&queue, &settings, DECLARE_TIMEOUT);
         Ok(declared.await.map_err(StoreError::Bus)?)
     }
 

@@ -176,8 +176,9 @@ fn url_of(text: &str) -> anyhow::Result<Url> {
         false => format!("https://{text}"),
     };
     let url = Url::parse(&whole).with_context(|| format!("{text} is no URL"))?;
+    let has_credentials = !url.username().is_empty() || url.password().is_some();
     match url.scheme() {
-        "http" | "https" if url.has_host() => Ok(url),
+        "http" | "https" if url.has_host() && !has_credentials => Ok(url),
         _ => bail!("{text} cannot be crawled: write a URL such as https://example.com/"),
     }
 }
