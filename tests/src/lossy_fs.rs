@@ -76,6 +76,7 @@ pub enum Operation {
 struct Faults {
     cut_power_at: Option<u64>,
     fail_syncs: bool,
+    fake_syncs: bool,
     hang_syncs: bool,
     capacity_bytes: Option<u64>,
 }
@@ -177,6 +178,11 @@ impl LossyFs {
     /// written is lost, even if a later sync says it worked: this is what Linux does.
     pub fn fail_syncs(&self, fail: bool) {
         self.model.lock().faults.fail_syncs = fail;
+    }
+
+    /// Lets every sync say that it worked and do nothing, for controls.
+    pub fn fake_syncs(&self) {
+        self.model.lock().faults.fake_syncs = true;
     }
 
     /// Lets every sync hang until the guard is dropped, or the power goes. Meanwhile a process

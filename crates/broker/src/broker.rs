@@ -1,105 +1,53 @@
 //! The broker: all queues, topics and buckets, and the housekeeping between them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
-use journal::{Durable, Journal, OpenError, Options, Position, Recovery, Storage};
+use journal::{Journal, Position};
 use kernel::metrics::Registry;
 use kernel::{Clock, Destination, Name};
 use parking_lot::{Mutex, RwLock};
-use tokio::runtime::Handle;
-use tokio::sync::watch;
 
 use crate::counters::Counters;
-use crate::dead::DEAD_LETTERS;
 use crate::delivery::{AckMode, Delivery, Entry, Outbox};
-use crate::documents;
 use crate::error::{CommitError, PublishError, TooManyNames};
 use crate::queue::{
     Acknowledged, Credit, Publication, Published, Queue, QueueStats, QueueSubscription, Reject,
 };
-use crate::recovery::Recovered;
 use crate::settings::Settings;
 use crate::shared::Shared;
-use crate::state::{Bucket, Buckets};
+use crate::state::{Bucket, Buckets, Mover};
 use crate::topic::{Topic, TopicStats, TopicSubscription};
 
 /// Queues, topics and state of one process. Clone the `Arc` it comes in.
 pub struct Broker {
     pub(crate) shared: Arc<Shared>,
-    queues: RwLock<HashMap<Name, Arc<Queue>>>,
+    pub(crate) queues: RwLock<HashMap<Name, Arc<Queue>>>,
     topics: RwLock<HashMap<Name, Arc<Topic>>>,
-    buckets: Buckets,
+    buckets: Arc<Buckets>,
+    /// Moves state to disk, if there is a place for it.
+    pub(crate) mover: Option<Mover>,
     /// Held from the comparison of a document's revision to the write.
     pub(crate) documents: Mutex<()>,
     next_rank: AtomicU64,
 }
 
-/// Why a broker could not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The journal could not be opened.
-    #[error(transparent)]
-    Journal(#[from] OpenError),
-    /// A record is intact but was written by something else.
-    #[error(
-        "the record at {0:?} of the journal is intact but not understood: it was written by a newer version of Hivewire; start that version"
-    )]
-    NotUnderstood(Position),
-}
-
 impl Broker {
-    /// Opens the journal, reads back what it holds, and starts. Must be called within a tokio
-    /// runtime, which serves reads from disk.
-    pub fn start(
-        storage: Arc<dyn Storage>,
-        options: Options,
-        settings: Settings,
-        clock: Arc<dyn Clock>,
-    ) -> Result<(Arc<Self>, Recovery), StartError> {
-        let mut recovered = Recovered::default();
-        let (journal, recovery) = Journal::open(storage, options, &mut |position, record| {
-            recovered.record(position, record);
-        })?;
-        if let Some(position) = recovered.not_understood {
-            return Err(StartError::NotUnderstood(position));
-        }
-        recovered.register(&journal);
-        let shared = Arc::new(Shared::new(journal, clock, settings, Handle::current()));
-        let broker = Arc::new(Self {
-            shared: shared.clone(),
+    pub(crate) fn new(shared: Arc<Shared>, buckets: Arc<Buckets>, mover: Option<Mover>) -> Self {
+        Self {
+            shared,
             queues: RwLock::default(),
             topics: RwLock::default(),
-            buckets: Buckets::recovered(std::mem::take(&mut recovered.buckets)),
+            buckets,
+            mover,
             documents: Mutex::default(),
             next_rank: AtomicU64::new(0),
-        });
-        broker.add_recovered(recovered);
-        tokio::spawn(follow_syncs(
-            shared.journal.watch(),
-            Arc::downgrade(&shared),
-        ));
-        Ok((broker, recovery))
-    }
-
-    fn add_recovered(&self, recovered: Recovered) {
-        let name = Name::new(DEAD_LETTERS).expect("a valid name");
-        let dead = Arc::new(Queue::new(name.clone(), u64::MAX, self.shared.clone()));
-        self.queues.write().insert(name, dead.clone());
-        self.shared.set_dead_letters(dead);
-        for (name, entries) in recovered.queues {
-            // Recovered names are let in even past the limit: nothing stored may be lost.
-            let queue = self.make_queue(&name);
-            let mut core = queue.core.lock();
-            core.recover(entries.into_values());
-            queue.dispatch(core);
         }
     }
 
-    fn make_queue(&self, name: &Name) -> Arc<Queue> {
+    pub(crate) fn make_queue(&self, name: &Name) -> Arc<Queue> {
         let mut queues = self.queues.write();
         let rank = || self.next_rank.fetch_add(1, Ordering::Relaxed);
         queues
@@ -241,40 +189,6 @@ impl Broker {
         stats
     }
 
-    /// Makes the caller the owner of a bucket: commits with an older epoch are refused from now
-    /// on. It is permanent once the journal is synced up to the position.
-    pub fn raise_epoch(&self, name: &Name) -> Result<(u64, Position), CommitError> {
-        documents::check_not_reserved(name)?;
-        let bucket = self.bucket(name)?;
-        let mut bucket = bucket.lock();
-        let epoch = bucket.epoch + 1;
-        let stored = self.shared.append(64 + name.as_str().len(), 1, |writer| {
-            writer.epoch(name, epoch);
-        })?;
-        if let Some(old) = bucket.set_epoch(epoch, stored) {
-            self.shared.journal.release(old, 1);
-        }
-        Ok((epoch, stored))
-    }
-
-    /// The value of a key.
-    pub fn state(&self, bucket: &Name, key: &[u8]) -> Option<Bytes> {
-        self.buckets.find(bucket)?.lock().get(key)
-    }
-
-    /// Keys and values of a bucket in order, from the first after `after`.
-    pub fn scan_state(
-        &self,
-        bucket: &Name,
-        after: Option<&[u8]>,
-        pairs_max: usize,
-    ) -> Vec<(Bytes, Bytes)> {
-        match self.buckets.find(bucket) {
-            Some(bucket) => bucket.lock().scan(after, pairs_max),
-            None => Vec::new(),
-        }
-    }
-
     pub(crate) fn find_bucket(&self, name: &Name) -> Option<Arc<Mutex<Bucket>>> {
         self.buckets.find(name)
     }
@@ -344,29 +258,22 @@ impl Broker {
         let journal_bytes: u64 = segments.iter().map(|s| u64::from(s.used_bytes)).sum();
         let queues: Vec<_> = self.queues.read().values().cloned().collect();
         let queue_bytes: u64 = queues.iter().map(|queue| queue.stats().bytes).sum();
-        let needed_bytes = queue_bytes + self.buckets.bytes();
+        let needed_bytes = queue_bytes + self.buckets.memory_bytes();
         if segments.len() <= COMPACT_SEGMENTS_MIN || journal_bytes < needed_bytes * 4 {
             return;
         }
         let is_empty = queues.iter().all(|queue| queue.move_out_of(oldest.number));
         if is_empty {
             self.buckets.move_out_of(oldest.number, &self.shared);
+            if let Some(mover) = &self.mover {
+                mover.move_note_out_of(oldest.number);
+            }
         }
     }
 }
 
 /// As long as the journal has no more segments than this, it is not worth compacting.
 const COMPACT_SEGMENTS_MIN: usize = 4;
-
-/// Serves what had to wait, after each sync, as long as the broker is there.
-async fn follow_syncs(mut syncs: watch::Receiver<Durable>, shared: Weak<Shared>) {
-    while syncs.changed().await.is_ok() {
-        let Some(shared) = shared.upgrade() else {
-            return;
-        };
-        shared.synced();
-    }
-}
 
 impl Drop for Broker {
     fn drop(&mut self) {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use journal::Position;
+use journal::{AppendError, Position};
 use kernel::{Destination, Name};
 use parking_lot::MutexGuard;
 
@@ -14,7 +14,7 @@ use crate::error::{CommitError, PublishError};
 use crate::queue::{Core, Place, Publication, Queue};
 use crate::records::{RecordWriter, publish_bytes};
 use crate::shared::HeldTopic;
-use crate::state::{Bucket, StateWrite};
+use crate::state::{Bucket, Plan, StateWrite};
 use crate::topic::Topic;
 
 /// What is to happen in one step.
@@ -138,9 +138,10 @@ impl Broker {
             None => None,
         };
         let mut bucket = bucket.as_ref().map(|bucket| bucket.lock());
-        if let (Some(state), Some(bucket)) = (&commit.state, &bucket) {
-            self.check_state(state, bucket)?;
-        }
+        let plan = match (&commit.state, &bucket) {
+            (Some(state), Some(bucket)) => Some(self.check_state(state, bucket)?),
+            _ => None,
+        };
         let targets = self.targets(&commit)?;
         let queues = queues_by_rank(&commit, &targets);
         make_room(&commit, &targets, &queues)?;
@@ -148,18 +149,17 @@ impl Broker {
         check_consumed(&commit, &mut locked)?;
         let sends = self.plan_sends(&commit, &targets, &mut locked)?;
 
-        let stored = self.write_commit(&commit, &mut locked, &sends)?;
+        let keepers = plan.as_ref().map_or(0, |plan| plan.keepers);
+        let stored = self.write_commit(&commit, &mut locked, &sends, keepers)?;
 
         for consumed in &commit.consumed {
             self.apply_consumed(consumed, &mut locked);
         }
         apply_sends(sends, &mut locked, stored);
-        if let (Some(state), Some(bucket), Some(stored)) = (&commit.state, &mut bucket, stored) {
-            for write in &state.writes {
-                if let Some(old) = bucket.apply(write, stored) {
-                    self.shared.journal.release(old, 1);
-                }
-            }
+        if let (Some(state), Some(plan), Some(bucket), Some(stored)) =
+            (&commit.state, &plan, &mut bucket, stored)
+        {
+            self.apply_state(state, plan, bucket, stored);
         }
         locked.dispatch();
         drop(bucket);
@@ -168,7 +168,8 @@ impl Broker {
         Ok(stored)
     }
 
-    fn check_state(&self, state: &StateCommit, bucket: &Bucket) -> Result<(), CommitError> {
+    /// What the commit makes of its bucket, if it is the owner's and fits.
+    fn check_state(&self, state: &StateCommit, bucket: &Bucket) -> Result<Plan, CommitError> {
         if state.epoch != bucket.epoch {
             self.shared.counters.fenced.inc();
             return Err(CommitError::Fenced {
@@ -177,16 +178,30 @@ impl Broker {
                 current: bucket.epoch,
             });
         }
-        let bytes = bucket.bytes_after(&state.writes);
+        let is_bounded = !documents::is_reserved(&state.bucket);
+        if is_bounded && !state.writes.is_empty() && self.shared.state.is_full() {
+            return Err(AppendError::NotReady.into());
+        }
+        let plan = bucket.plan(&state.writes)?;
         let bytes_max = self.shared.bucket_bytes_max();
-        if bytes > bytes_max {
+        if plan.bytes > bytes_max {
             return Err(CommitError::StateTooLarge {
                 bucket: state.bucket.clone(),
-                bytes,
+                bytes: plan.bytes,
                 bytes_max,
             });
         }
-        Ok(())
+        Ok(plan)
+    }
+
+    fn apply_state(&self, state: &StateCommit, plan: &Plan, bucket: &mut Bucket, stored: Position) {
+        let before = bucket.memory_bytes();
+        bucket.apply(&state.writes, plan, stored, |unneeded| {
+            self.shared.journal.release(unneeded, 1);
+        });
+        if !documents::is_reserved(&state.bucket) {
+            self.shared.state.changed(before, bucket.memory_bytes());
+        }
     }
 
     /// Where each send goes.
@@ -235,11 +250,11 @@ impl Broker {
         commit: &Commit<'_>,
         locked: &mut Locked<'_>,
         sends: &[QueueSend],
+        kept_writes: u32,
     ) -> Result<Option<Position>, CommitError> {
         let settles = durable_consumed(commit, locked);
         let writes = commit.state.iter().flat_map(|state| &state.writes);
         let stored_sends = || sends.iter().filter(|send| send.is_stored());
-        let kept_writes: u32 = writes.clone().map(StateWrite::keepers).sum();
         let keepers = kept_writes + stored_sends().count() as u32;
         if settles.is_empty() && writes.clone().next().is_none() && stored_sends().next().is_none()
         {

@@ -163,12 +163,17 @@ impl Broker {
 
 /// Refuses the bucket of the documents to everybody else.
 pub(crate) fn check_not_reserved(bucket: &Name) -> Result<(), CommitError> {
-    if bucket.as_str() == DOCUMENTS {
+    if is_reserved(bucket) {
         return Err(CommitError::Reserved {
             bucket: bucket.clone(),
         });
     }
     Ok(())
+}
+
+/// Whether this is the bucket of the documents.
+pub(crate) fn is_reserved(bucket: &Name) -> bool {
+    bucket.as_str() == DOCUMENTS
 }
 
 fn bucket_name() -> Name {

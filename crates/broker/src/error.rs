@@ -4,6 +4,7 @@ use journal::AppendError;
 use kernel::Name;
 
 use crate::queue::Full;
+use crate::state::StateError;
 
 /// Why a message was not taken in.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +96,9 @@ pub enum CommitError {
         /// The bucket.
         bucket: Name,
     },
+    /// What the bucket has on disk could not be read.
+    #[error(transparent)]
+    State(#[from] StateError),
     /// There are too many buckets.
     #[error("there are {buckets_max} buckets already: raise broker.buckets_max")]
     TooManyBuckets {

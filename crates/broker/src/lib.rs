@@ -47,10 +47,11 @@ mod records;
 mod recovery;
 mod settings;
 mod shared;
+mod start;
 mod state;
 mod topic;
 
-pub use broker::{Broker, Channel, StartError, Subscription};
+pub use broker::{Broker, Channel, Subscription};
 pub use clock::SystemClock;
 pub use commit::{Commit, Consumed, StateCommit};
 pub use counters::Counters;
@@ -63,6 +64,9 @@ pub use queue::{
     Acknowledged, Credit, Publication, Published, Queue, QueueStats, QueueSubscription, Reject,
     Totals,
 };
-pub use settings::{Durability, QueueRule, QueueSettings, Settings, TopicSettings, WhenFull};
-pub use state::StateWrite;
+pub use settings::{
+    Durability, QueueRule, QueueSettings, Settings, StateSettings, TopicSettings, WhenFull,
+};
+pub use start::StartError;
+pub use state::{StateBytes, StateError, StateWrite};
 pub use topic::{Topic, TopicStats, TopicSubscription, TopicTotals};

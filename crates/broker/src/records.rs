@@ -13,6 +13,7 @@ const TRIES: u8 = 3;
 const STATE_SET: u8 = 4;
 const STATE_REMOVE: u8 = 5;
 const EPOCH: u8 = 6;
+const STATE_MOVED: u8 = 7;
 
 /// How much of other things a message read from a record may keep in memory.
 const SHARED_BYTES_MAX: usize = 512;
@@ -36,6 +37,8 @@ pub(crate) enum Op<'a> {
     StateRemove { bucket: &'a str, key: &'a [u8] },
     /// A bucket has a new owner.
     Epoch { bucket: &'a str, epoch: u64 },
+    /// State was moved into a store on disk, so many times.
+    StateMoved { store: u64, generation: u64 },
 }
 
 /// A message as it stands in a record.
@@ -149,6 +152,12 @@ impl RecordWriter<'_> {
         self.0.extend_from_slice(&epoch.to_le_bytes());
     }
 
+    pub(crate) fn state_moved(&mut self, store: u64, generation: u64) {
+        self.0.push(STATE_MOVED);
+        self.0.extend_from_slice(&store.to_le_bytes());
+        self.0.extend_from_slice(&generation.to_le_bytes());
+    }
+
     fn name(&mut self, name: &Name) {
         let text = name.as_str().as_bytes();
         self.0.push(text.len() as u8);
@@ -208,6 +217,10 @@ impl<'a> Reader<'a> {
             EPOCH => Some(Op::Epoch {
                 bucket: self.name()?,
                 epoch: self.u64()?,
+            }),
+            STATE_MOVED => Some(Op::StateMoved {
+                store: self.u64()?,
+                generation: self.u64()?,
             }),
             _ => None,
         }
@@ -276,6 +289,7 @@ mod tests {
         writer.state_set(&name, b"key", b"value");
         writer.state_remove(&name, b"key");
         writer.epoch(&name, 5);
+        writer.state_moved(8, 9);
         record
     }
 
@@ -283,7 +297,7 @@ mod tests {
     fn operations_come_back_as_written() {
         let record = Bytes::from(sample());
         let ops: Vec<_> = read_ops(&record).map(Option::unwrap).collect();
-        assert_eq!(ops.len(), 6);
+        assert_eq!(ops.len(), 7);
         let Op::Publish(stored) = &ops[0] else {
             panic!("{:?}", ops[0])
         };
@@ -302,6 +316,8 @@ mod tests {
                 epoch: 5
             }
         );
+        let (store, generation) = (8, 9);
+        assert_eq!(ops[6], Op::StateMoved { store, generation });
     }
 
     #[test]

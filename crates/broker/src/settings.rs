@@ -88,6 +88,22 @@ impl Default for TopicSettings {
     }
 }
 
+/// Where state is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StateSettings {
+    /// How many bytes of state all buckets together keep in memory; what was not changed of late is on disk.
+    pub memory_bytes_max: usize,
+}
+
+impl Default for StateSettings {
+    fn default() -> Self {
+        Self {
+            memory_bytes_max: 128 << 20,
+        }
+    }
+}
+
 /// Settings for queues whose name fits a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "FlatRule")]
@@ -151,10 +167,12 @@ pub struct Settings {
     pub names_max: usize,
     /// A queue or topic without messages and subscribers is forgotten after that time.
     pub idle_seconds_max: u64,
-    /// What one bucket's state may take.
+    /// What one bucket's state may take, in memory and on disk.
     pub bucket_bytes_max: usize,
     /// How many buckets there may be.
     pub buckets_max: usize,
+    /// Where state is kept.
+    pub state: StateSettings,
     /// How topics behave.
     pub topics: TopicSettings,
     /// The first rule whose name fits decides; without one, the defaults hold.
@@ -167,8 +185,9 @@ impl Default for Settings {
             memory_bytes_max: 1 << 30,
             names_max: 100_000,
             idle_seconds_max: 300,
-            bucket_bytes_max: 256 << 20,
+            bucket_bytes_max: 4 << 30,
             buckets_max: 100_000,
+            state: StateSettings::default(),
             topics: TopicSettings::default(),
             queues: Vec::new(),
         }

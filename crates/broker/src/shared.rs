@@ -20,6 +20,7 @@ use crate::delivery::Delivery;
 use crate::queue::{Publication, Queue, Settled, Unburied};
 use crate::records::RecordWriter;
 use crate::settings::Settings;
+use crate::state::StateMemory;
 use crate::topic::Topic;
 
 /// A message for a topic that may leave only after a sync.
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     pub counters: Counters,
     pub runtime: Handle,
     memory_bytes: AtomicUsize,
+    /// The memory of buckets.
+    pub state: StateMemory,
     /// Queues with messages that wait for the next sync before they may leave.
     held: Mutex<Vec<Arc<Queue>>>,
     held_topics: Mutex<VecDeque<HeldTopic>>,
@@ -79,6 +82,7 @@ impl Shared {
             memory_bytes_max: AtomicUsize::new(settings.memory_bytes_max),
             bucket_bytes_max: AtomicUsize::new(settings.bucket_bytes_max),
             buckets_max: AtomicUsize::new(settings.buckets_max),
+            state: StateMemory::new(settings.state.memory_bytes_max),
             settings: RwLock::new(Arc::new(settings)),
             counters: Counters::default(),
             runtime,
@@ -117,6 +121,7 @@ impl Shared {
         set(&self.memory_bytes_max, settings.memory_bytes_max);
         set(&self.bucket_bytes_max, settings.bucket_bytes_max);
         set(&self.buckets_max, settings.buckets_max);
+        self.state.set_bytes_max(settings.state.memory_bytes_max);
         std::mem::replace(&mut *self.settings.write(), Arc::new(settings))
     }
 

@@ -14,6 +14,7 @@ use crate::commit::{Commit, Submitted};
 use crate::delivery::{Delivery, Receipt, Reject};
 use crate::document::{Document, Put};
 use crate::error::BusError;
+use crate::together::join_all;
 
 /// How a queue behaves. One that nobody declared has the default settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +146,20 @@ pub trait Bus: Send + Sync {
         key: &[u8],
         timeout: Duration,
     ) -> Result<Option<Bytes>, BusError>;
+
+    /// The values of several keys in a bucket, in the same order. All are asked for before the first answer is awaited.
+    async fn states(
+        &self,
+        bucket: &Name,
+        keys: &[&[u8]],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Bytes>>, BusError> {
+        let mut asked = Vec::with_capacity(keys.len());
+        for key in keys {
+            asked.push(self.state(bucket, key, timeout));
+        }
+        join_all(asked).await
+    }
 
     /// Keys and values of a bucket in order, from the first key after `after`.
     async fn scan(

@@ -46,6 +46,7 @@ mod error;
 pub mod store;
 mod stored;
 mod tls;
+mod together;
 
 pub use capabilities::{AckLevel, Capabilities, Given};
 pub use commit::{Commit, Consumed, Owner, StateWrite, Submitted};

@@ -521,6 +521,15 @@ impl Bus for StoredBus {
         self.shared.store.state(bucket, key, timeout).await
     }
 
+    async fn states(
+        &self,
+        bucket: &Name,
+        keys: &[&[u8]],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Bytes>>, BusError> {
+        self.shared.store.states(bucket, keys, timeout).await
+    }
+
     async fn scan(
         &self,
         bucket: &Name,

@@ -18,8 +18,10 @@ pub struct Share {
     pub change: u64,
     /// The version of the code, for people.
     pub version: u32,
-    /// How many shares there are: buckets of a keyed stage, workers of others.
+    /// How many shares there are: buckets of a keyed stage, workers of others. None if each node has all for itself.
     pub count: u32,
+    /// This node has all of the stage for itself, and so may others.
+    pub whole: bool,
     /// Nodes that were named as places; one that is there twice gets twice as much. If none was, all
     /// nodes share.
     pub on: Vec<String>,
@@ -119,6 +121,13 @@ impl Default for Held {
     }
 }
 
+impl Held {
+    /// Whether others have to wait for it.
+    fn is_ours(&self) -> bool {
+        !matches!(self.state, ShareState::Free | ShareState::Taking)
+    }
+}
+
 impl Ownership {
     /// The part in this stage of a node that has nothing of it yet.
     pub fn new(stage: &str, rule: Share) -> Self {
@@ -134,22 +143,25 @@ impl Ownership {
 
     /// What the heartbeat says of this stage.
     pub fn beat(&self) -> StageBeat {
-        let is_ours = |held: &Held| !matches!(held.state, ShareState::Free | ShareState::Taking);
         let numbered = (0..).zip(&self.shares);
+        let held = numbered.filter(|(_, held)| held.is_ours());
+        // All of it is one share, of which every node has its own.
+        let whole = self.rule.whole.then_some(0);
         StageBeat {
             revision: self.rule.revision,
             version: self.rule.version,
-            holds: numbered
-                .filter(|(_, held)| is_ours(held))
-                .map(|(share, _)| share)
-                .collect(),
+            holds: held.map(|(share, _)| share).chain(whole).collect(),
         }
     }
 
     /// Whether it holds anything, as the heartbeat says it.
     pub fn holds_any(&self) -> bool {
-        let is_free = |held: &Held| matches!(held.state, ShareState::Free | ShareState::Taking);
-        !self.shares.iter().all(is_free)
+        self.rule.whole || self.has_to_give()
+    }
+
+    /// Whether it holds anything that others would have if it did not.
+    pub fn has_to_give(&self) -> bool {
+        self.shares.iter().any(Held::is_ours)
     }
 
     /// What this node has to do with a share.

@@ -70,6 +70,11 @@ pub fn token_path(folder: &Path) -> PathBuf {
     folder.join("token")
 }
 
+/// Where state lies that memory has no room for. It belongs to the journal.
+pub fn state_path(folder: &Path) -> PathBuf {
+    folder.join("state")
+}
+
 /// The data folder of this name that has a token: here, or in the nearest folder above. If there is
 /// none, the one here.
 pub fn find(folder: &Path) -> PathBuf {

@@ -116,6 +116,25 @@ impl BrokerCollector {
             "memory_bytes",
             "Bytes of waiting messages in memory",
             self.0.memory_bytes() as u64,
+        )?;
+        let state = self.0.state_bytes();
+        gauge(
+            encoder,
+            "state_memory_bytes",
+            "Bytes of state in memory",
+            state.memory,
+        )?;
+        gauge(
+            encoder,
+            "state_disk_bytes",
+            "Bytes of state on disk, beside the journal",
+            state.disk,
+        )?;
+        gauge(
+            encoder,
+            "state_store_failed",
+            "1 if state cannot be moved to disk",
+            u64::from(!self.0.state_store_works()),
         )
     }
 }

@@ -426,8 +426,10 @@ fn new_app(
 /// Reading the journal back can take a while, and HTTP must answer meanwhile.
 async fn start_engine(config: &Config, storage: DiskStorage) -> Result<Engine, StartError> {
     let (options, settings) = (config.journal.clone(), config.broker.clone());
+    let state = data_folder::state_path(&config.data);
     let started = tokio::task::spawn_blocking(move || {
-        Broker::start(Arc::new(storage), options, settings, Arc::new(SystemClock))
+        let (storage, clock) = (Arc::new(storage), Arc::new(SystemClock));
+        Broker::start_with_state(&state, storage, options, settings, clock)
     });
     let (broker, recovery) = started.await?.map_err(|source| StartError::Broker {
         folder: config.data.clone(),

@@ -40,7 +40,12 @@ impl Site {
     }
 
     fn asked(&self, path: &str) -> u32 {
-        self.asked.lock().unwrap().get(path).copied().unwrap_or_default()
+        self.asked
+            .lock()
+            .unwrap()
+            .get(path)
+            .copied()
+            .unwrap_or_default()
     }
 }
 
@@ -82,15 +87,24 @@ fn page(path: &str) -> (&'static str, &'static str, String) {
             "User-agent: *\nDisallow: /private\n".to_owned(),
         ),
         "/" => {
-            let links: String = (1..=10).map(|n| format!("<a href='/p{n}'>{n}</a> ")).collect();
+            let links: String = (1..=10)
+                .map(|n| format!("<a href='/p{n}'>{n}</a> "))
+                .collect();
             let more = "<a href='/private/a'>p</a> <a href='/none'>n</a> <a href='https://elsewhere.example/'>e</a>";
-            ("200 OK", html, format!("<title>Start</title><p>All about honey {links}{more}"))
+            (
+                "200 OK",
+                html,
+                format!("<title>Start</title><p>All about honey {links}{more}"),
+            )
         }
         _ => match path.strip_prefix("/p").and_then(|n| n.parse::<u32>().ok()) {
             Some(n) => (
                 "200 OK",
                 html,
-                format!("<title>Page {n}</title><p>Page {n} tells of bees and wax. <a href='/p{}'>next</a>", n % 10 + 1),
+                format!(
+                    "<title>Page {n}</title><p>Page {n} tells of bees and wax. <a href='/p{}'>next</a>",
+                    n % 10 + 1
+                ),
             ),
             None => ("404 Not Found", html, "<title>No</title>".to_owned()),
         },
@@ -98,7 +112,12 @@ fn page(path: &str) -> (&'static str, &'static str, String) {
 }
 
 fn succeeded(output: &Output) -> String {
-    assert!(output.status.success(), "{}{}", stdout(output), stderr(output));
+    assert!(
+        output.status.success(),
+        "{}{}",
+        stdout(output),
+        stderr(output)
+    );
     stdout(output)
 }
 
@@ -106,11 +125,20 @@ fn succeeded(output: &Output) -> String {
 fn crawl(hive: &Hive, site: &Site, more: &[&str]) -> Vec<Value> {
     let url = site.url("/");
     let mut arguments = vec![
-        "crawl", &url, "--name", "site", "--allow-private", "--rate", "unlimited", "--json",
+        "crawl",
+        &url,
+        "--name",
+        "site",
+        "--allow-private",
+        "--rate",
+        "unlimited",
+        "--json",
     ];
     arguments.extend(more);
     let text = succeeded(&hive.run(&arguments));
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[test]
@@ -119,11 +147,18 @@ fn a_site_is_crawled_to_its_end_and_can_be_looked_at() {
     let lines = crawl(&hive, &site, &["--search"]);
     let summary = &lines.last().unwrap()["summary"];
     assert_eq!(summary["results"]["pages"], 11, "{summary}");
-    assert!(summary["results"]["refused"]["robots"].as_u64() >= Some(1), "{summary}");
-    assert!(lines.iter().any(|line| line["progress"].is_object()), "{lines:?}");
+    assert!(
+        summary["results"]["refused"]["robots"].as_u64() >= Some(1),
+        "{summary}"
+    );
+    assert!(
+        lines.iter().any(|line| line["progress"].is_object()),
+        "{lines:?}"
+    );
     assert_eq!((site.asked("/p1"), site.asked("/private/a")), (1, 0));
 
-    let pages = succeeded(&hive.run(&["crawl", "pages", "--text", "/p", "--order", "url", "--json"]));
+    let pages =
+        succeeded(&hive.run(&["crawl", "pages", "--text", "/p", "--order", "url", "--json"]));
     assert_eq!(pages.lines().count(), 10);
     let shown = succeeded(&hive.run(&["crawl", "pages", "--limit", "3"]));
     assert_eq!(shown.lines().count(), 5, "{shown}");
@@ -135,7 +170,10 @@ fn a_site_is_crawled_to_its_end_and_can_be_looked_at() {
     assert_eq!(csv.lines().count(), 12, "{csv}");
     assert!(csv.starts_with("url,"), "{csv}");
     let refused = succeeded(&hive.run(&["crawl", "export", "--what", "refused"]));
-    assert!(refused.lines().any(|line| line.contains("/private/a")), "{refused}");
+    assert!(
+        refused.lines().any(|line| line.contains("/private/a")),
+        "{refused}"
+    );
 
     let list = succeeded(&hive.run(&["crawl", "list"]));
     assert!(list.contains("site") && list.contains("running"), "{list}");
@@ -149,25 +187,47 @@ fn why_says_what_became_of_a_url() {
     crawl(&hive, &site, &[]);
     let why = |url: &str| hive.json(&["crawl", "why", url]);
     let fetched = why(&site.url("/p3#top"));
-    assert_eq!((&fetched["fate"], &fetched["page"]["status"]), (&json!("fetched"), &json!(200)));
+    assert_eq!(
+        (&fetched["fate"], &fetched["page"]["status"]),
+        (&json!("fetched"), &json!(200))
+    );
     let refused = why(&site.url("/private/a"));
     assert_eq!(refused["fate"], "refused");
     let refusal = &refused["refusal"];
-    assert_eq!((&refusal["rule"], &refusal["from"]), (&json!("robots"), &json!(site.url("/"))));
-    assert!(refusal["reason"].as_str().unwrap().contains("/private"), "{refusal}");
-    assert_eq!(why("https://elsewhere.example/")["refusal"]["rule"], "domain");
+    assert_eq!(
+        (&refusal["rule"], &refusal["from"]),
+        (&json!("robots"), &json!(site.url("/")))
+    );
+    assert!(
+        refusal["reason"].as_str().unwrap().contains("/private"),
+        "{refusal}"
+    );
+    assert_eq!(
+        why("https://elsewhere.example/")["refusal"]["rule"],
+        "domain"
+    );
     assert_eq!(why(&site.url("/none"))["refusal"]["rule"], "status");
     let unknown = why("https://other.example/x");
-    assert_eq!((&unknown["fate"], &unknown["forecast"]["rule"]), (&json!("unknown"), &json!("domain")));
+    assert_eq!(
+        (&unknown["fate"], &unknown["forecast"]["rule"]),
+        (&json!("unknown"), &json!("domain"))
+    );
     let text = succeeded(&hive.run(&["crawl", "why", &site.url("/p1")]));
-    assert!(text.starts_with("site: it was fetched with the status 200"), "{text}");
+    assert!(
+        text.starts_with("site: it was fetched with the status 200"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_crawl_goes_on_and_fetches_nothing_twice() {
     let (mut hive, site) = (Hive::start(), Site::start());
     let lines = crawl(&hive, &site, &["--pages", "3"]);
-    assert_eq!(lines.last().unwrap()["summary"]["results"]["pages"], 3, "{lines:?}");
+    assert_eq!(
+        lines.last().unwrap()["summary"]["results"]["pages"],
+        3,
+        "{lines:?}"
+    );
     hive.restart();
     let lines = crawl(&hive, &site, &[]);
     let summary = &lines.last().unwrap()["summary"];
@@ -175,7 +235,10 @@ fn a_crawl_goes_on_and_fetches_nothing_twice() {
     let twice: Vec<String> = {
         let asked = site.asked.lock().unwrap();
         let pages = asked.iter().filter(|(path, _)| *path != "/robots.txt");
-        pages.filter(|(_, times)| **times > 1).map(|(path, _)| path.clone()).collect()
+        pages
+            .filter(|(_, times)| **times > 1)
+            .map(|(path, _)| path.clone())
+            .collect()
     };
     assert!(twice.is_empty(), "{twice:?}");
     // Nothing is left, so it is over at once.
@@ -183,7 +246,10 @@ fn a_crawl_goes_on_and_fetches_nothing_twice() {
     assert_eq!(lines.last().unwrap()["summary"]["fetched"], 0);
     let list = hive.json(&["crawl", "list"]);
     assert_eq!(list["crawls"][0]["runs"], false, "{list}");
-    assert_eq!(hive.json(&["crawl", "why", &site.url("/p1")])["fate"], "fetched");
+    assert_eq!(
+        hive.json(&["crawl", "why", &site.url("/p1")])["fate"],
+        "fetched"
+    );
 }
 
 #[test]
@@ -193,7 +259,13 @@ fn a_crawl_without_a_single_page_has_failed() {
     let site = Site::start();
     let url = site.url("/");
     let output = hive.run(&["crawl", &url, "--rate", "unlimited"]);
-    assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
     assert_eq!(site.asked("/"), 0);
 }
 
@@ -202,11 +274,26 @@ fn the_document_can_be_printed_without_a_node_and_the_examples_are_sound() {
     let folder = tempfile::tempdir().unwrap();
     let print = |arguments: &[&str]| {
         let mut command = binary();
-        let output = command.current_dir(&folder).args(arguments).output().unwrap();
+        let output = command
+            .current_dir(&folder)
+            .args(arguments)
+            .output()
+            .unwrap();
         succeeded(&output)
     };
-    let document = print(&["crawl", "example.com", "--depth", "2", "--rate", "10/min", "--print"]);
-    assert!(document.contains("delay = \"6s\"") && document.contains("crawl-example-com"), "{document}");
+    let document = print(&[
+        "crawl",
+        "example.com",
+        "--depth",
+        "2",
+        "--rate",
+        "10/min",
+        "--print",
+    ]);
+    assert!(
+        document.contains("delay = \"6s\"") && document.contains("crawl-example-com"),
+        "{document}"
+    );
     let file = folder.path().join("crawl.toml");
     std::fs::write(&file, &document).unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/crawl");
@@ -217,10 +304,21 @@ fn the_document_can_be_printed_without_a_node_and_the_examples_are_sound() {
     assert!(files.len() >= 4);
     files.push(file);
     for file in files {
-        let checked = print(&["check", file.to_str().unwrap(), "--server", "http://127.0.0.1:1"]);
-        assert!(checked.contains("is sound") && !checked.contains("warning"), "{checked}");
+        let checked = print(&[
+            "check",
+            file.to_str().unwrap(),
+            "--server",
+            "http://127.0.0.1:1",
+        ]);
+        assert!(
+            checked.contains("is sound") && !checked.contains("warning"),
+            "{checked}"
+        );
     }
-    let wrong = binary().args(["crawl", "example.com", "--rate", "fast", "--print"]).output().unwrap();
+    let wrong = binary()
+        .args(["crawl", "example.com", "--rate", "fast", "--print"])
+        .output()
+        .unwrap();
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("10/min"), "{}", stderr(&wrong));
 }

@@ -538,14 +538,7 @@ fn nodes_share_a_flow_of_built_in_plugins() {
     }
     let results = take(&first, "results", 8);
     assert_eq!(results, vec![json!({ "by": 2 }); 8]);
-    // What several nodes share cannot be in the memory of one, nor become keyed while it runs.
-    let memory = text("{}").replace("flow = \"f\"", "flow = \"g\"\ndelivery = \"at-most-once\"");
-    let refused = first.run(&["run", &write(&first, "memory.toml", &memory)]);
-    assert!(
-        stderr(&refused).contains("at-least-once"),
-        "{}",
-        stderr(&refused)
-    );
+    // What several nodes share cannot become keyed while it runs.
     let keyed = text("{'by': 2}").replace("workers", "key = \"body\"\nworkers");
     let refused = first.run(&["apply", &write(&first, "keyed.toml", &keyed), "--yes"]);
     assert!(
@@ -553,6 +546,65 @@ fn nodes_share_a_flow_of_built_in_plugins() {
         "{}",
         stderr(&refused)
     );
+}
+
+#[test]
+fn each_node_has_a_stage_in_memory_for_itself() {
+    let (first, second) = two_nodes();
+    until("the nodes know each other", || {
+        let nodes = first.json(&["nodes"]);
+        (nodes["nodes"].as_array()?.len() == 2).then_some(())
+    });
+    let text = |expression: &str, on: &str| {
+        format!(
+            "flow = \"g\"\ndelivery = \"at-most-once\"\n[stages.each]\nplugin = \"map\"\nworkers = 4\n{on}\n\
+             parameters = {{ to = \"{expression}\" }}\nto = \"queue:results\"\n"
+        )
+    };
+    let shown = |hive: &Hive| hive.rest("GET", "/api/v1/flows/g/each", "").json();
+    let until_on = |nodes: Value| {
+        until("the right nodes have it", || {
+            let both = [shown(&first), shown(&second)];
+            let has = |stage: &Value| {
+                let nodes = nodes.as_object().into_iter().flatten();
+                let mut named = nodes.map(|(node, parts)| stage["nodes"][node] == *parts);
+                named.all(|named| named) && stage["parts"] == 1
+            };
+            both.iter().all(has).then_some(())
+        });
+    };
+    run(
+        &second,
+        &["run", &write(&second, "one.toml", &text("{'by': 1}", ""))],
+    );
+    until_on(json!({ "a": 1, "b": 1 }));
+    assert_eq!(shown(&first)["workers_count"], 4);
+    assert_eq!(shown(&second)["workers_count"], 4);
+    let send = |count: usize| {
+        for number in 0..count {
+            let hive = if number % 2 == 0 { &first } else { &second };
+            hive.json(&["send", "g/each", "{}"]);
+        }
+    };
+    send(8);
+    assert_eq!(take(&first, "results", 8), vec![json!({ "by": 1 }); 8]);
+    // A change reaches both.
+    let two = write(&first, "two.toml", &text("{'by': 2}", ""));
+    run(&first, &["apply", &two, "--yes"]);
+    send(8);
+    assert_eq!(take(&first, "results", 8), vec![json!({ "by": 2 }); 8]);
+    // If one node is named, the other has nothing of it, but can send to it.
+    let only = write(&first, "only.toml", &text("{'by': 2}", "on = [\"b\"]"));
+    run(&first, &["apply", &only, "--yes"]);
+    until_on(json!({ "a": 0, "b": 1 }));
+    assert_eq!(shown(&first)["workers_count"], 0);
+    send(8);
+    assert_eq!(take(&first, "results", 8), vec![json!({ "by": 2 }); 8]);
+    run(&first, &["stop", "g"]);
+    until("it is gone", || {
+        let gone = |hive: &Hive| hive.rest("GET", "/api/v1/flows/g/each", "").status == 404;
+        (gone(&first) && gone(&second)).then_some(())
+    });
 }
 
 #[test]

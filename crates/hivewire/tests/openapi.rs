@@ -527,17 +527,26 @@ fn look_at_crawls(node: &Checked) {
     let mut bare = site.clone();
     bare["flow"] = "bare".into();
     bare["stages"].as_object_mut().unwrap().remove("store");
-    bare["stages"]["frontier"].as_object_mut().unwrap().remove("to");
+    bare["stages"]["frontier"]
+        .as_object_mut()
+        .unwrap()
+        .remove("to");
     let json = [("Content-Type", "application/json")];
     for document in [&site, &bare] {
         let path = format!("/api/v1/documents/{}", document["flow"].as_str().unwrap());
         node.call(200, "PUT", &path, &json, document.to_string().as_bytes());
     }
     let crawls = node.get(200, "/api/v1/crawls?limit=1");
-    assert_eq!((&crawls["crawls"][0]["flow"], &crawls["next"]), (&json!("bare"), &json!("bare")));
+    assert_eq!(
+        (&crawls["crawls"][0]["flow"], &crawls["next"]),
+        (&json!("bare"), &json!("bare"))
+    );
     node.get(200, "/api/v1/crawls?after=bare");
     let crawl = node.get(200, &format!("{path}?results=true&hosts=5"));
-    assert_eq!((&crawl["fetched"], &crawl["results"]["pages"]), (&json!(0), &json!(0)));
+    assert_eq!(
+        (&crawl["fetched"], &crawl["results"]["pages"]),
+        (&json!(0), &json!(0))
+    );
     node.get(400, &format!("{path}?hosts=many"));
     node.get(200, &format!("{path}/pages?status=4xx&order=url&limit=5"));
     node.get(400, &format!("{path}/pages?status=much"));
@@ -545,7 +554,10 @@ fn look_at_crawls(node: &Checked) {
     node.get(200, &format!("{path}/search?query=honey&limit=3"));
     node.get(400, &format!("{path}/search?query="));
     let why = node.get(200, &format!("{path}/why?url=http://example.com/%23a"));
-    assert_eq!((&why["url"], &why["fate"]), (&json!("http://example.com/"), &json!("unknown")));
+    assert_eq!(
+        (&why["url"], &why["fate"]),
+        (&json!("http://example.com/"), &json!("unknown"))
+    );
     node.get(409, "/api/v1/crawls/bare/why?url=http://example.com/");
     node.call(200, "GET", &format!("{path}/export?what=refused"), &[], b"");
     node.call(200, "GET", &format!("{path}/export?format=csv"), &[], b"");

@@ -222,7 +222,7 @@ impl<S: Session> Connection<'_, S> {
         }
     }
 
-    /// Waits for the journal as often as needed. `NotReady` tells that there may be more input.
+    /// Waits for the journal, and for room for state, as often as needed. `NotReady` tells that there may be more input.
     async fn finish(&mut self, progress: Result<Progress, Stop>) -> Progress {
         let mut progress = progress;
         let mut waited = Progress::Done;
@@ -231,7 +231,7 @@ impl<S: Session> Connection<'_, S> {
                 Ok(Progress::Done) => return waited,
                 Ok(Progress::AnswersFirst) => return Progress::AnswersFirst,
                 Ok(Progress::NotReady) => {
-                    self.broker.ready().await;
+                    self.broker.ready_for_state().await;
                     waited = Progress::NotReady;
                     progress = self.session.resume(&mut self.output.answers);
                 }

@@ -1,6 +1,5 @@
 //! The one clock that wakes workers: timers that go off, and asks whose time is up.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::stage::Stage;
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// What an alarm is for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
     /// An ask whose answer has not come.
     Ask(Ticket),
@@ -26,7 +25,8 @@ pub(crate) enum What {
     Timer(Box<str>),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Those of a stage are next to each other in their order, among them those of a scope, and there the asks come first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Id {
     stage: u64,
     scope: Scope,
@@ -79,19 +79,41 @@ impl AlarmClock {
         self.alarms.lock().contains(&id(stage, scope, what))
     }
 
+    /// Whether a scope has a timer that is set.
+    pub fn has_timer(&self, stage: &Stage, scope: &Scope) -> bool {
+        let first = Id {
+            stage: stage.id,
+            scope: scope.clone(),
+            what: What::Timer("".into()),
+        };
+        let alarms = self.alarms.lock();
+        let next = alarms.ids(first..).next();
+        next.is_some_and(|id| id.stage == stage.id && id.scope == *scope)
+    }
+
+    /// Whether a stage has any alarm.
+    pub fn has_any(&self, stage: &Stage) -> bool {
+        let alarms = self.alarms.lock();
+        let next = alarms.ids(first_of(stage, Scope::FIRST)..).next();
+        next.is_some_and(|id| id.stage == stage.id)
+    }
+
     /// Cancels all alarms of a scope.
-    pub fn cancel_all(&self, stage: &Arc<Stage>, scope: &Scope) {
-        self.cancel_where(|id| id.stage == stage.id && id.scope == *scope);
+    pub fn cancel_all(&self, stage: &Stage, scope: &Scope) {
+        self.cancel_while(first_of(stage, scope.clone()), |id| {
+            id.stage == stage.id && id.scope == *scope
+        });
     }
 
     /// Cancels all alarms of a stage. They are set again from its state when it is back.
     pub fn cancel_stage(&self, stage: &Stage) {
-        self.cancel_where(|id| id.stage == stage.id);
+        self.cancel_while(first_of(stage, Scope::FIRST), |id| id.stage == stage.id);
     }
 
-    fn cancel_where(&self, is_meant: impl Fn(&Id) -> bool) {
+    fn cancel_while(&self, first: Id, is_meant: impl Fn(&Id) -> bool) {
         let mut alarms = self.alarms.lock();
-        let meant: HashSet<Id> = alarms.ids().filter(|id| is_meant(id)).cloned().collect();
+        let meant = alarms.ids(first..).take_while(|id| is_meant(id));
+        let meant: Vec<Id> = meant.cloned().collect();
         for id in &meant {
             alarms.cancel(id);
         }
@@ -127,6 +149,15 @@ fn id(stage: &Arc<Stage>, scope: &Scope, what: &What) -> Id {
     }
 }
 
+/// Comes before all others of this scope, and of the stage if it is the first scope.
+fn first_of(stage: &Stage, scope: Scope) -> Id {
+    Id {
+        stage: stage.id,
+        scope,
+        what: What::Ask(Ticket::MIN),
+    }
+}
+
 fn go_off(id: Id, alarm: Alarm) {
     let Some(stage) = alarm.stage.upgrade() else {
         return;
@@ -142,5 +173,5 @@ fn go_off(id: Id, alarm: Alarm) {
         reply_to: ReplyTo::Headers,
         tries: 0,
     };
-    stage.push_to_scope(&id.scope, incoming);
+    stage.push_to(&id.scope, incoming);
 }

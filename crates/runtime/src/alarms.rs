@@ -1,7 +1,7 @@
 //! What is due when: timers and the time limits of asks.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
+use std::collections::BTreeMap;
+use std::ops::RangeFrom;
 
 use kernel::Timestamp;
 
@@ -12,7 +12,7 @@ use kernel::Timestamp;
 pub struct Alarms<T, Id = u64> {
     /// Those due at the same time keep the order in which they were set.
     by_time: BTreeMap<(Timestamp, u64), (Id, T)>,
-    by_id: HashMap<Id, (Timestamp, u64)>,
+    by_id: BTreeMap<Id, (Timestamp, u64)>,
     next_number: u64,
 }
 
@@ -20,13 +20,13 @@ impl<T, Id> Default for Alarms<T, Id> {
     fn default() -> Self {
         Self {
             by_time: BTreeMap::new(),
-            by_id: HashMap::new(),
+            by_id: BTreeMap::new(),
             next_number: 0,
         }
     }
 }
 
-impl<T, Id: Clone + Eq + Hash> Alarms<T, Id> {
+impl<T, Id: Clone + Ord> Alarms<T, Id> {
     /// No alarms.
     pub fn new() -> Self {
         Self::default()
@@ -69,14 +69,14 @@ impl<T, Id: Clone + Eq + Hash> Alarms<T, Id> {
         self.by_id.contains_key(id)
     }
 
-    /// The ids of all that are set.
-    pub fn ids(&self) -> impl Iterator<Item = &Id> {
-        self.by_id.keys()
+    /// The ids of all that are set, in order, from this one on.
+    pub fn ids(&self, from: RangeFrom<Id>) -> impl Iterator<Item = &Id> {
+        self.by_id.range(from).map(|(id, _)| id)
     }
 }
 
 #[cfg(test)]
-impl<T, Id: Clone + Eq + Hash> Alarms<T, Id> {
+impl<T, Id: Clone + Ord> Alarms<T, Id> {
     fn due(&mut self, now: Timestamp) -> impl Iterator<Item = (Id, T)> {
         std::iter::from_fn(move || self.pop_due(now))
     }

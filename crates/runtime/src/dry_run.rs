@@ -31,6 +31,11 @@ impl Host for DryHost {
         store.value(&self.cell.scope(0), key).await
     }
 
+    async fn states(&self, keys: &[&[u8]]) -> Result<Vec<Option<Bytes>>, Failure> {
+        let store = &self.cell.stage.store;
+        store.values_of(&self.cell.scope(0), keys).await
+    }
+
     async fn scan(
         &self,
         prefix: &[u8],

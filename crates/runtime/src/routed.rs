@@ -301,7 +301,7 @@ impl Worker for RouterWorker {
                 Some(Ok(id)) => self.ask_next(id, turn).await,
                 _ => Ok(()),
             },
-            // It starts no children and wakes nobody.
+            // It starts no children, and all that it has pending is in its state.
             Kind::ChildEnded(_) | Kind::Woken => Ok(()),
         }
     }

@@ -76,21 +76,16 @@ impl Runtime {
     }
 
     /// Deploys a stage of which other nodes have parts too, perhaps with a router of one's own.
-    /// Nothing of it runs here before it is [taken](Runtime::take).
+    /// Nothing of it runs here before it is [taken](Runtime::take). A stage in memory has no parts: each node has
+    /// one of its own, which runs at once.
     pub async fn deploy_shared(
         &self,
         spec: StageSpec,
         code: Arc<dyn Code>,
         router: Option<Arc<dyn Router>>,
     ) -> Result<Deployed, DeployError> {
-        if spec.delivery == Delivery::Memory {
-            let reason = format!(
-                "{} keeps messages and state in the memory of one node, so it cannot be shared among several: deploy it with durable delivery",
-                spec.address
-            );
-            return Err(DeployError::Spec { reason });
-        }
-        self.deploy_with(spec, code, router, true).await
+        let is_shared = spec.delivery == Delivery::Durable;
+        self.deploy_with(spec, code, router, is_shared).await
     }
 
     /// Deploys a stage with a router of one's own.
@@ -223,7 +218,7 @@ impl Runtime {
         }
     }
 
-    /// All parts of a stage, in an order that never changes.
+    /// All parts of a stage, in an order that never changes. A stage in memory has none: nobody else can have any of it.
     pub fn parts(&self, stage: &StageAddress) -> Vec<Part> {
         let stage = self.shared.stage(stage);
         stage.map_or_else(Vec::new, |stage| stage.parts())

@@ -18,6 +18,9 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
+    /// No other comes before it in their order.
+    pub const FIRST: Self = Self::Worker(0);
+
     /// The bucket of the bus that holds its state.
     pub fn bucket(&self, stage: &StageAddress) -> Name {
         match self {

@@ -67,35 +67,27 @@ impl Store {
         value.map_err(host_failure)
     }
 
-    /// The values that a worker gave to several keys. Where the bus answers late, all are asked for before the first answer comes.
+    /// The values that a worker gave to several keys, in the same order.
     pub async fn values_of(
         &self,
         scope: &Scope,
-        keys: &[Bytes],
+        wanted: &[&[u8]],
     ) -> Result<Vec<Option<Bytes>>, Failure> {
-        let mut values = Vec::with_capacity(keys.len());
-        if let Self::Bus(bus, stage) = self
-            && bus.submit_waits()
-            && keys.len() > 1
-        {
-            let bucket = scope.bucket(stage);
-            let ask = |key: &Bytes| {
-                let (bus, bucket, key) = (bus.clone(), bucket.clone(), keys::user(key));
-                tokio::spawn(async move { bus.state(&bucket, &key, READ_TIMEOUT).await })
-            };
-            let asked: Vec<_> = keys.iter().map(ask).collect();
-            for answer in asked {
-                let answer = answer.await.map_err(|error| {
-                    Failure::of(FailureKind::Host, format!("state cannot be read: {error}"))
-                })?;
-                values.push(answer.map_err(host_failure)?);
+        let wanted: Vec<Bytes> = wanted.iter().map(|key| keys::user(key)).collect();
+        match self {
+            Self::Bus(bus, stage) => {
+                let wanted: Vec<&[u8]> = wanted.iter().map(|key| &key[..]).collect();
+                let bucket = scope.bucket(stage);
+                let values = bus.states(&bucket, &wanted, READ_TIMEOUT).await;
+                values.map_err(host_failure)
             }
-            return Ok(values);
+            Self::Memory(scopes) => {
+                let scopes = scopes.lock();
+                let pairs = scopes.get(scope);
+                let value = |key: &Bytes| pairs.and_then(|pairs| pairs.get(key)).cloned();
+                Ok(wanted.iter().map(value).collect())
+            }
         }
-        for key in keys {
-            values.push(self.value(scope, key).await?);
-        }
-        Ok(values)
     }
 
     /// What a worker keeps under keys that begin with `prefix`.

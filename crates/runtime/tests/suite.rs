@@ -5,6 +5,8 @@ mod rig;
 
 #[path = "suite/asking.rs"]
 mod asking;
+#[path = "suite/back_pressure.rs"]
+mod back_pressure;
 #[path = "suite/children.rs"]
 mod children;
 #[path = "suite/handing_over.rs"]
@@ -33,3 +35,5 @@ mod standing;
 mod supervising;
 #[path = "suite/talking.rs"]
 mod talking;
+#[path = "suite/waking.rs"]
+mod waking;

@@ -229,12 +229,13 @@ pub(crate) fn borrowed<'a>(
 
 fn kind(kind: &Kind) -> types::Kind<'_> {
     match kind {
-        // Components cannot ask to be woken, and are not.
-        Kind::Message | Kind::Woken => types::Kind::Message,
+        Kind::Message => types::Kind::Message,
         Kind::Reply(ticket) => types::Kind::Reply(*ticket),
         Kind::TimedOut(ticket) => types::Kind::TimedOut(*ticket),
         Kind::Timer(name) => types::Kind::Timer(name),
         Kind::ChildEnded(name) => types::Kind::ChildEnded(name),
+        // Whoever runs workers keeps it from components, which cannot ask to be woken.
+        Kind::Woken => types::Kind::Message,
     }
 }
 

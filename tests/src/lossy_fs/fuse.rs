@@ -107,13 +107,15 @@ impl Server {
 
     fn sync_file(&self, node: u64) -> Result<(), Errno> {
         self.synced(Operation::Sync, |model| {
-            let fail = model.faults.fail_syncs;
+            let (fail, fake) = (model.faults.fail_syncs, model.faults.fake_syncs);
             let content = model.content_mut(node)?;
             if fail {
                 content.fail_sync();
                 return Err(Errno::EIO);
             }
-            content.sync();
+            if !fake {
+                content.sync();
+            }
             Ok(())
         })
     }
@@ -416,6 +418,9 @@ impl Filesystem for Server {
         let result = self.synced(Operation::SyncDirectory, |model| {
             if model.faults.fail_syncs {
                 return Err(Errno::EIO);
+            }
+            if model.faults.fake_syncs {
+                return Ok(());
             }
             model.sync_directory(ino.0)
         });

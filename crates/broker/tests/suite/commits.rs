@@ -99,7 +99,7 @@ async fn run_turns(rig: &Rig, in_one_step: bool) -> usize {
 
 /// How many turns state, output and input each say were done.
 async fn turns_done(rig: &Rig) -> [usize; 3] {
-    let count = rig.broker.state(&name("b"), b"count");
+    let count = rig.broker.state(&name("b"), b"count").unwrap();
     let count = count.map_or(0, |text| {
         std::str::from_utf8(&text).unwrap().parse().unwrap()
     });
@@ -193,9 +193,15 @@ async fn an_old_epoch_is_fenced_also_after_a_restart() {
         ..Commit::default()
     };
     assert!(rig.broker.commit(write("stale", first)).is_err());
-    assert_eq!(rig.broker.state(&name("b"), b"k").unwrap(), "first");
+    assert_eq!(
+        rig.broker.state(&name("b"), b"k").unwrap().unwrap(),
+        "first"
+    );
     rig.broker.commit(write("second", second)).unwrap();
-    assert_eq!(rig.broker.state(&name("b"), b"k").unwrap(), "second");
+    assert_eq!(
+        rig.broker.state(&name("b"), b"k").unwrap().unwrap(),
+        "second"
+    );
 }
 
 #[tokio::test]
@@ -216,15 +222,21 @@ async fn state_is_read_back_in_order() {
     let position = rig.broker.commit(commit).unwrap().unwrap();
     rig.wait(position).await;
     let rig = rig.crash(Loss::Unsynced);
-    let pairs = rig.broker.scan_state(&name("b"), None, 10);
+    let pairs = rig.broker.scan_state(&name("b"), None, 10).unwrap();
     assert_eq!(
         pairs,
         [("a".into(), "4".into()), ("c".into(), Bytes::from("3"))]
     );
-    assert_eq!(rig.broker.scan_state(&name("b"), Some(b"a"), 10).len(), 1);
-    assert_eq!(rig.broker.scan_state(&name("b"), None, 1).len(), 1);
-    assert_eq!(rig.broker.state(&name("b"), b"b"), None);
-    assert_eq!(rig.broker.state(&name("unknown"), b"b"), None);
+    assert_eq!(
+        rig.broker
+            .scan_state(&name("b"), Some(b"a"), 10)
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(rig.broker.scan_state(&name("b"), None, 1).unwrap().len(), 1);
+    assert_eq!(rig.broker.state(&name("b"), b"b").unwrap(), None);
+    assert_eq!(rig.broker.state(&name("unknown"), b"b").unwrap(), None);
 }
 
 #[tokio::test]
@@ -363,7 +375,7 @@ async fn a_refused_commit_changes_nothing() {
     );
     assert_eq!(rig.stats("small").waiting, 0);
     assert_eq!(rig.stats("in").unacknowledged, 2);
-    assert_eq!(rig.broker.state(&name("b"), b"k"), None);
+    assert_eq!(rig.broker.state(&name("b"), b"k").unwrap(), None);
 }
 
 #[tokio::test]

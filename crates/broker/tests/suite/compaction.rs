@@ -130,7 +130,7 @@ async fn state_and_epochs_move_too() {
     rig.publish("sync", "x", true).await;
 
     let rig = rig.crash(Loss::Unsynced);
-    let pairs = rig.broker.scan_state(&name("b"), None, 100);
+    let pairs = rig.broker.scan_state(&name("b"), None, 100).unwrap();
     assert_eq!(pairs.len(), 40);
     assert_eq!(pairs.iter().filter(|(_, value)| value == "new").count(), 10);
     let (next, _) = rig.broker.raise_epoch(&name("b")).unwrap();

@@ -74,7 +74,10 @@ async fn control_of_two_writes_of_state_one_is_lost() {
         });
         assert!(written.is_ok());
     }
-    assert_eq!(rig.broker.state(&name("b"), b"flow").unwrap(), "yours");
+    assert_eq!(
+        rig.broker.state(&name("b"), b"flow").unwrap().unwrap(),
+        "yours"
+    );
 }
 
 #[tokio::test]

@@ -79,7 +79,13 @@ impl EmbeddedBus {
         deadline: Deadline,
     ) -> Result<Option<Position>, BusError> {
         loop {
-            if deadline.limit(self.broker.ready()).await.is_err() || deadline.is_over() {
+            let ready = async {
+                match commit.writes.is_empty() {
+                    true => self.broker.ready().await,
+                    false => self.broker.ready_for_state().await,
+                }
+            };
+            if deadline.limit(ready).await.is_err() || deadline.is_over() {
                 return Err(deadline.timeout("a commit", "the journal takes nothing"));
             }
             match self.broker.commit(self.broker_commit(commit)?) {
@@ -249,7 +255,16 @@ impl Bus for EmbeddedBus {
         key: &[u8],
         _timeout: Duration,
     ) -> Result<Option<Bytes>, BusError> {
-        Ok(self.broker.state(bucket, key))
+        self.broker.state(bucket, key).map_err(refused)
+    }
+
+    async fn states(
+        &self,
+        bucket: &Name,
+        keys: &[&[u8]],
+        _timeout: Duration,
+    ) -> Result<Vec<Option<Bytes>>, BusError> {
+        self.broker.states(bucket, keys).map_err(refused)
     }
 
     async fn scan(
@@ -259,7 +274,8 @@ impl Bus for EmbeddedBus {
         pairs_max: usize,
         _timeout: Duration,
     ) -> Result<Vec<(Bytes, Bytes)>, BusError> {
-        Ok(self.broker.scan_state(bucket, after, pairs_max))
+        let pairs = self.broker.scan_state(bucket, after, pairs_max);
+        pairs.map_err(refused)
     }
 
     async fn document(&self, name: &Name, timeout: Duration) -> Result<Document, BusError> {
@@ -418,6 +434,7 @@ fn commit_error(error: CommitError) -> BusError {
         CommitError::Send(error) => publish_error(error),
         CommitError::StateTooLarge { .. }
         | CommitError::TooManyBuckets { .. }
+        | CommitError::State(_)
         | CommitError::Reserved { .. } => refused(error),
     }
 }

@@ -17,6 +17,7 @@ use crate::capabilities::AckLevel;
 use crate::commit::StateWrite;
 use crate::document::{Document, Put};
 use crate::error::BusError;
+use crate::together::join_all;
 
 pub use self::ids::{MessageId, Numbers};
 pub use self::postgres::{PostgresSettings, PostgresStore};
@@ -104,6 +105,20 @@ pub trait Store: Send + Sync {
         key: &[u8],
         timeout: Duration,
     ) -> Result<Option<Bytes>, BusError>;
+
+    /// The values of several keys in a bucket, in the same order.
+    async fn states(
+        &self,
+        bucket: &Name,
+        keys: &[&[u8]],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Bytes>>, BusError> {
+        let mut asked = Vec::with_capacity(keys.len());
+        for key in keys {
+            asked.push(self.state(bucket, key, timeout));
+        }
+        join_all(asked).await
+    }
 
     /// Keys and values of a bucket in order, from the first key after `after`.
     async fn scan(

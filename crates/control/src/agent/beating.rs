@@ -115,8 +115,11 @@ impl Shared {
                 tracing::warn!("this node is not well, so it sends no heartbeat");
             }
             self.look();
-            if self.state.lock().order.stop && self.is_drained() {
-                end.send_replace(Some(Ended::Stopped));
+            if self.is_drained() {
+                self.rest().await;
+                if self.state.lock().order.stop {
+                    end.send_replace(Some(Ended::Stopped));
+                }
             }
         }
     }
@@ -160,7 +163,14 @@ impl Shared {
 
     pub(super) fn is_drained(&self) -> bool {
         let state = self.state.lock();
-        let holds_nothing = |stage: &Stage| stage.ownership.beat().holds.count() == 0;
-        state.ready_for() == NodeState::Draining && state.stages.values().all(holds_nothing)
+        let has_to_give = |stage: &Stage| stage.ownership.has_to_give();
+        state.ready_for() == NodeState::Draining && !state.stages.values().any(has_to_give)
+    }
+
+    /// Everything was given away. What this node has for itself gets nothing more, either.
+    async fn rest(&self) {
+        if !std::mem::replace(&mut self.state.lock().rests, true) {
+            self.runtime.pause().await;
+        }
     }
 }

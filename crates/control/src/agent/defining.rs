@@ -82,15 +82,14 @@ impl Shared {
             };
             order = self.change_order(&self.settings.name, start).await?;
         }
-        let was = {
+        let was_paused = {
             let mut state = self.state.lock();
             state.order_revision = Some(document.revision);
-            std::mem::replace(&mut state.order, order.clone())
+            let was = std::mem::replace(&mut state.order, order.clone());
+            // If it is still to rest it does so again.
+            std::mem::take(&mut state.rests) || was.state == NodeState::Paused
         };
-        match (
-            was.state == NodeState::Paused,
-            order.state == NodeState::Paused,
-        ) {
+        match (was_paused, order.state == NodeState::Paused) {
             (false, true) => self.runtime.pause().await,
             (true, false) => self.runtime.resume().await,
             _ => {}

@@ -140,6 +140,8 @@ struct State {
     order: Order,
     /// The process is about to end.
     leaves: bool,
+    /// It has given everything away, and pulls nothing.
+    rests: bool,
     /// The revision of the document that says so.
     order_revision: Option<u64>,
     /// Definitions that cannot be deployed here, by their revisions.
@@ -189,6 +191,7 @@ impl Agent {
                 stages: HashMap::new(),
                 order: Order::default(),
                 leaves: false,
+                rests: false,
                 order_revision: None,
                 lacks: BTreeMap::new(),
                 stale: BTreeSet::new(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kernel::{StageAddress, Timestamp};
 
 use super::{Stage, State};
+use crate::claims::Claims;
 use crate::heartbeat::{Defined, NodeState, StageBeat};
 
 /// A heartbeat names all stages if they are no more.
@@ -30,8 +31,15 @@ impl State {
         &mut self,
         now: Timestamp,
     ) -> (BTreeMap<String, StageBeat>, Option<Defined>) {
-        let named =
-            |address: &StageAddress, stage: &Stage| (address.to_string(), stage.ownership.beat());
+        let leaves = self.ready_for() == NodeState::Draining;
+        let named = |address: &StageAddress, stage: &Stage| {
+            let mut beat = stage.ownership.beat();
+            if leaves && !stage.ownership.has_to_give() {
+                // What it has for itself is not waited for.
+                beat.holds = Claims::default();
+            }
+            (address.to_string(), beat)
+        };
         if self.stages.len() <= STAGES_NAMED_MAX {
             let all = self.stages.iter();
             return (

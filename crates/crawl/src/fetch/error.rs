@@ -75,7 +75,9 @@ pub enum FetchError {
         limit_ms: u64,
     },
     /// The head of the answer is too long.
-    #[error("{url}: the head of the answer is longer than {bytes_max} bytes")]
+    #[error(
+        "{url}: the head of the answer is longer than {bytes_max} bytes or has more than 100 lines"
+    )]
     HeadTooLarge {
         /// The URL.
         url: String,

@@ -236,7 +236,8 @@ mod tests {
         let usual = FetchSettings::default();
         usual.check().unwrap();
         assert_eq!(usual.full_user_agent(), "HivewireBot/0.1");
-        let wrong: [(&str, fn(&mut FetchSettings)); 6] = [
+        type Change = fn(&mut FetchSettings);
+        let wrong: [(&str, Change); 6] = [
             ("body_bytes_max", |s| s.body_bytes_max = 0),
             ("header_bytes_max", |s| s.header_bytes_max = 100),
             ("whole_timeout_ms", |s| s.whole_timeout_ms = 0),

@@ -104,7 +104,9 @@ impl Plugin for Downloader {
             settings.redirects_max = 0;
         }
         let fetcher = Fetchers::of(environment).get(&settings)?;
-        let meter = parameters.requests_per_minute.and(environment.stage.as_ref());
+        let meter = parameters
+            .requests_per_minute
+            .and(environment.stage.as_ref());
         let meters = environment.shared.get_or_make(Meters::default);
         let meter = meter.map(|stage| {
             let mut meters = meters.0.lock();
@@ -275,7 +277,14 @@ impl Downloader {
             Ok(fetched) => fetched,
             Err(error) => {
                 let rule = error.kind().as_str();
-                return urls::refuse(&done.event, &urls, &[&done.url], rule, error.to_string(), turn);
+                return urls::refuse(
+                    &done.event,
+                    &urls,
+                    &[&done.url],
+                    rule,
+                    error.to_string(),
+                    turn,
+                );
             }
         };
         if let Some(to) = self.redirect(fetched) {
@@ -339,7 +348,9 @@ fn headers(fetched: &Fetched) -> Record {
         }
     }
     let fields = fields.into_iter();
-    fields.map(|(name, value)| (name, Data::from(value))).collect()
+    fields
+        .map(|(name, value)| (name, Data::from(value)))
+        .collect()
 }
 
 /// The place that a redirect leads to is a URL like any other, as deep as the one that led there.
@@ -356,3 +367,6 @@ fn redirected(done: &Done, urls: &Urls<'_>, to: &Url, turn: &mut Turn) -> Result
     let reason = format!("it is redirected to {to}, with the status {status}");
     urls::refuse(&done.event, urls, &[&done.url], "redirect", reason, turn)
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,11 +99,20 @@ impl Plugin for Frontier {
         By default a host is asked for one page at a time, with a pause that grows with the time it takes to answer; hosts that answer with 429 or 503 are left alone \
         for as long as they say.";
     const OUTPUTS: Outputs = Outputs::Named(&[
-        (OUT, "Requests: one `url` each, with `host`, `depth`, `from` and `tries`."),
-        (REFUSED, "URLs beyond the budget of their host, with `rule` and `reason`."),
+        (
+            OUT,
+            "Requests: one `url` each, with `host`, `depth`, `from` and `tries`.",
+        ),
+        (
+            REFUSED,
+            "URLs beyond the budget of their host, with `rule` and `reason`.",
+        ),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
-        ("Ten pages a minute from each host", r#"{"pace": {"delay": "6s"}}"#),
+        (
+            "Ten pages a minute from each host",
+            r#"{"pace": {"delay": "6s"}}"#,
+        ),
         (
             "A server of one's own, as fast as it can",
             r#"{"pace": {"unlimited": true}, "pages_per_host_max": 100000}"#,
@@ -162,7 +171,8 @@ impl Worker for Frontier {
             Some(bucket) => bucket,
             None => Box::new(self.read_bucket(&meta, turn, now_ms).await?),
         };
-        let went_off = |message: &Incoming| matches!(&message.kind, Kind::Timer(name) if **name == *TIMER);
+        let went_off =
+            |message: &Incoming| matches!(&message.kind, Kind::Timer(name) if **name == *TIMER);
         let mut is_changed = is_new;
         if messages.iter().any(went_off) {
             meta.has_timer = false;
@@ -235,7 +245,10 @@ impl Frontier {
         now_ms: u64,
     ) -> Result<(), Failure> {
         let mut events = Vec::new();
-        for message in messages.iter().filter(|message| message.kind == Kind::Message) {
+        for message in messages
+            .iter()
+            .filter(|message| message.kind == Kind::Message)
+        {
             events.push(Event::of(message)?);
         }
         let mut came = Vec::with_capacity(events.len());
@@ -295,7 +308,9 @@ impl Frontier {
             if wanted.is_empty() || most == 0 || requests.len() >= HAND_OUT_MAX {
                 return Ok(requests);
             }
-            let keys = wanted.iter().flat_map(|(host, number)| block_keys(host, *number));
+            let keys = wanted
+                .iter()
+                .flat_map(|(host, number)| block_keys(host, *number));
             let keys: Vec<Bytes> = keys.map(Bytes::from).collect();
             let read = turn.states(&keys).await?;
             for ((host, number), pair) in wanted.iter().zip(read.chunks(2)) {

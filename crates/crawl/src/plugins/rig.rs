@@ -74,28 +74,43 @@ impl<P: Plugin + HandlesEach> Rig<P> {
     }
 
     fn turn(&mut self, event: Value) -> Result<Vec<Value>, Failure> {
-        let Outputs::Named(outputs) = P::OUTPUTS else {
-            panic!("it has no outputs");
-        };
-        let outputs = outputs.iter().map(|(name, _)| *name).collect();
-        let mut turn = Turn::new(Arc::new(Nobody(outputs)), TurnLimits::default());
+        let mut turn = turn_of::<P>();
         let event = Event::parse(event.to_string().as_bytes()).unwrap();
-        let mut message = Incoming::new(Message::default());
-        message.value = Some(Arc::new(event.held_by(Hold::new(Arc::new(())))));
-        self.0.each(&message, &mut turn)?;
-        let effects = turn.take_effects();
-        let names: Vec<String> = effects.output_names().map(str::to_owned).collect();
-        let sent = effects.spread().sends.into_iter().map(|sent| {
-            let Target::Output(output) = sent.to else {
-                panic!("it sent something past its outputs");
-            };
-            let value: Arc<dyn Any + Send + Sync> = sent.value.unwrap();
-            let event: Arc<Event> = value.downcast().unwrap();
-            assert!(event.hold().is_some(), "the hold was not passed on");
-            let data: Value =
-                serde_json::from_slice(&kernel::worker::Value::encode(&*event)).unwrap();
-            json!([names[output as usize], data])
-        });
-        Ok(sent.collect())
+        let held = event.held_by(Hold::new(Arc::new(())));
+        self.0.each(&message(held), &mut turn)?;
+        Ok(emitted(turn))
     }
+}
+
+/// A turn in which a plug-in may emit to its outputs.
+pub(super) fn turn_of<P: Plugin>() -> Turn {
+    let Outputs::Named(outputs) = P::OUTPUTS else {
+        panic!("it has no outputs");
+    };
+    let outputs = outputs.iter().map(|(name, _)| *name).collect();
+    Turn::new(Arc::new(Nobody(outputs)), TurnLimits::default())
+}
+
+/// An event as it comes.
+pub(super) fn message(event: Event) -> Incoming {
+    let mut message = Incoming::new(Message::default());
+    message.value = Some(Arc::new(event));
+    message
+}
+
+/// What came out: lists of output and event. All of it has to be held.
+pub(super) fn emitted(mut turn: Turn) -> Vec<Value> {
+    let effects = turn.take_effects();
+    let names: Vec<String> = effects.output_names().map(str::to_owned).collect();
+    let sent = effects.spread().sends.into_iter().map(|sent| {
+        let Target::Output(output) = sent.to else {
+            panic!("it sent something past its outputs");
+        };
+        let value: Arc<dyn Any + Send + Sync> = sent.value.unwrap();
+        let event: Arc<Event> = value.downcast().unwrap();
+        assert!(event.hold().is_some(), "the hold was not passed on");
+        let data: Value = serde_json::from_slice(&kernel::worker::Value::encode(&*event)).unwrap();
+        json!([names[output as usize], data])
+    });
+    sent.collect()
 }

@@ -17,7 +17,7 @@ use url::Url;
 
 use super::fetchers::Fetchers;
 use super::urls::{self, Urls};
-use crate::fetch::{FetchRequest, FetchSettings, Fetcher};
+use crate::fetch::{FetchErrorKind, FetchRequest, FetchSettings, Fetcher};
 use crate::robots::{OfStatus, Robots as Parsed, Rules};
 use crate::visit::{Outcome, Visit};
 
@@ -235,6 +235,10 @@ impl Robots {
             sitemaps: Vec::new(),
             trouble: None,
         };
+        // Nothing of such a host is fetched: whoever fetches refuses it, too, and says why. Waiting would not help.
+        if matches!(&fetched, Err(error) if error.kind() == FetchErrorKind::Private) {
+            return nothing(Rules::allow_all());
+        }
         match (Parsed::of_status(status, redirects), &fetched) {
             (OfStatus::Parse, Ok(fetched)) => {
                 let parsed = Parsed::parse(&fetched.body);
@@ -298,4 +302,3 @@ fn tell_sitemaps(
     ]);
     turn.emit_value(SITEMAPS, Arc::new(Event::new(data).held_like(event)))
 }
-

@@ -79,7 +79,10 @@ impl Plugin for Seed {
         anew when its parameters change; URLs that were seen before are left out by `seen-urls`.";
     const OUTPUTS: Outputs = Outputs::Named(&[
         (OUT, "The URLs, many in one event, with the depth 0."),
-        (REFUSED, "Sources that cannot be read, with `url`, `rule` and `reason`."),
+        (
+            REFUSED,
+            "Sources that cannot be read, with `url`, `rule` and `reason`.",
+        ),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
         ("A site", r#"{"urls": ["https://example.com/"]}"#),
@@ -186,12 +189,10 @@ impl Seed {
     async fn position(&self, turn: &Turn) -> Result<Position, Failure> {
         let of = self.name();
         let stored: Option<Position> = state::load(turn, POSITION).await?;
-        Ok(stored
-            .filter(|stored| stored.of == of)
-            .unwrap_or(Position {
-                of,
-                ..Position::default()
-            }))
+        Ok(stored.filter(|stored| stored.of == of).unwrap_or(Position {
+            of,
+            ..Position::default()
+        }))
     }
 
     /// Tells these parameters from others.
@@ -207,12 +208,7 @@ impl Seed {
         xxhash_rust::xxh3::xxh3_64(text.as_bytes())
     }
 
-    fn emit(
-        &mut self,
-        urls: Vec<String>,
-        next: Position,
-        turn: &mut Turn,
-    ) -> Result<(), Failure> {
+    fn emit(&mut self, urls: Vec<String>, next: Position, turn: &mut Turn) -> Result<(), Failure> {
         let urls: Vec<Data> = urls.into_iter().map(Data::from).collect();
         let data = Data::record([
             ("depth", Data::from(0_u64)),
@@ -312,7 +308,10 @@ impl Seed {
         let fetched = fetcher.fetch(&FetchRequest::new(url)).await;
         let fetched = fetched.map_err(|error| error.to_string())?;
         if fetched.status != 200 {
-            return Err(format!("it was answered with the status {}", fetched.status));
+            return Err(format!(
+                "it was answered with the status {}",
+                fetched.status
+            ));
         }
         let limits = sitemap::Limits::default();
         let mut unpacked = Vec::new();
@@ -366,7 +365,12 @@ fn lines(path: &std::path::Path, after: usize) -> std::io::Result<Vec<String>> {
     let (mut urls, mut line, mut number) = (Vec::new(), Vec::new(), 0);
     while urls.len() < URLS_MAX {
         line.clear();
-        if reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)? == 0 {
+        if reader
+            .by_ref()
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line)?
+            == 0
+        {
             break;
         }
         let text = String::from_utf8_lossy(&line);

@@ -309,7 +309,7 @@ async fn the_field_extractor_makes_records() {
 }
 
 fn article(last: &str) -> String {
-    let words: Vec<_> = (0..800)
+    let words: Vec<_> = (0..400)
         .map(|number| format!("word{}", number * 7_919 % 1_000))
         .collect();
     format!("{} {last}", words.join(" "))

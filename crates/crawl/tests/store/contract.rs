@@ -310,7 +310,10 @@ async fn counts_are_right(reader: &mut Reader) {
         .collect();
     assert_eq!(refusals, [("depth", 1), ("robots", 1)]);
     assert_eq!(counts.statuses.values().sum::<u64>(), 52);
-    assert!(counts.statuses[&200] > 1 && counts.statuses.len() > 1, "{counts:?}");
+    assert!(
+        counts.statuses[&200] > 1 && counts.statuses.len() > 1,
+        "{counts:?}"
+    );
 }
 
 async fn exports_have_all(store: &mut Store, reader: &mut Reader) {

@@ -113,6 +113,7 @@ impl Worker for Aggregate {
                     self.write(&mut desk, turn).await?;
                     self.emit_changed(turn).await?;
                 }
+                Kind::Woken => {}
                 _ => self.add(message, &mut desk, turn).await?,
             }
         }

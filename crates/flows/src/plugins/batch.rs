@@ -89,6 +89,9 @@ impl Worker for Batch {
         let mut waiting: Vec<Data> = state::load(turn, WAITING).await?.unwrap_or_default();
         let mut bytes: usize = waiting.iter().map(Data::len_bytes).sum();
         for message in messages {
+            if message.kind == Kind::Woken {
+                continue;
+            }
             let is_due = matches!(&message.kind, Kind::Timer(name) if &**name == TIMER);
             if !is_due {
                 let event = Event::into_data(Event::of(message)?);

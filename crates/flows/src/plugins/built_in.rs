@@ -46,6 +46,8 @@ pub trait Plugin: Worker + Sized + 'static {
 pub enum Outputs {
     /// To these: their names, and what comes out there.
     Named(&'static [(&'static str, &'static str)]),
+    /// To these, which need not lead anywhere: what it does happens outside the flow, and then it passes events on.
+    Optional(&'static [(&'static str, &'static str)]),
     /// To those that its parameters name.
     OfParameters,
     /// Nowhere: what it does happens outside the flow.
@@ -115,7 +117,7 @@ impl BuiltIn {
     /// What it says about itself.
     pub fn descriptor(&self) -> Descriptor {
         let outputs = match self.outputs {
-            Outputs::Named(outputs) => outputs,
+            Outputs::Named(outputs) | Outputs::Optional(outputs) => outputs,
             Outputs::OfParameters | Outputs::None => &[],
         };
         let output = |(name, description): &(&str, &str)| Output {

@@ -180,6 +180,7 @@ impl Worker for Join {
                     let end = latest.saturating_add(self.0.within.as_millis() + 1);
                     self.advance(end, &mut desk, turn).await?;
                 }
+                Kind::Woken => {}
                 _ => self.take(message, &mut desk, turn).await?,
             }
         }

@@ -120,6 +120,7 @@ impl Worker for Prioritise {
         for message in messages {
             match is_timer(message) {
                 true => desk.emit_first(desk.waiting.count, turn)?,
+                false if message.kind == Kind::Woken => {}
                 false => self.add(message, &mut desk, turn)?,
             }
         }

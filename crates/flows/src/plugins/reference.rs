@@ -34,7 +34,7 @@ fn table(page: &mut String) {
 fn kind(built_in: &BuiltIn) -> &'static str {
     match (built_in.kind(), built_in.outputs()) {
         (PluginKind::Provider, _) => "provider",
-        (PluginKind::Processor, Outputs::None) => "sink",
+        (PluginKind::Processor, Outputs::None | Outputs::Optional(_)) => "sink",
         (PluginKind::Processor, _) => "processor",
     }
 }
@@ -46,7 +46,7 @@ fn section(page: &mut String, built_in: &BuiltIn) {
         parameters(page, schema);
     }
     match built_in.outputs() {
-        Outputs::Named(outputs) => {
+        Outputs::Named(outputs) | Outputs::Optional(outputs) => {
             page.push_str("\n| output | what comes out |\n|---|---|\n");
             for (name, description) in outputs {
                 let _ = writeln!(page, "| `{name}` | {description} |");

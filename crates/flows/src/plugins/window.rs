@@ -166,6 +166,7 @@ impl Worker for Window {
                     self.advance(end, &mut desk, turn).await?;
                 }
                 Kind::Timer(name) if &**name == MORE => self.fire(&mut desk, turn).await?,
+                Kind::Woken => {}
                 _ => self.add(message, &mut desk, turn).await?,
             }
         }

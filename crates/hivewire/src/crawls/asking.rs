@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use super::{Crawl, ExportFormat, ExportWhat, Exported, Question};
+use super::merged::AskPages;
+use super::{Crawl, ExportFormat, ExportWhat, Exported, Filter, PagePart, Question};
 use crate::desk::{Desk, Refusal, Request};
 
 /// What those said who answered, by their names, and why others did not.
@@ -25,7 +27,7 @@ pub(crate) fn sources(desk: &Desk, crawl: &Crawl) -> Vec<String> {
 }
 
 /// Asks one of them.
-pub(crate) async fn ask_one<T: DeserializeOwned>(
+async fn ask_one<T: DeserializeOwned>(
     desk: &Desk,
     source: &str,
     question: Question,
@@ -74,6 +76,20 @@ pub(crate) async fn ask<T: DeserializeOwned + Send + 'static>(
     }
     answered.answers.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(answered)
+}
+
+/// Those that have pages of a crawl.
+pub(crate) struct Nodes {
+    pub desk: Arc<Desk>,
+    pub flow: String,
+}
+
+#[async_trait]
+impl AskPages for Nodes {
+    async fn ask(&self, source: &str, filter: Filter) -> Result<PagePart, Refusal> {
+        let flow = self.flow.clone();
+        ask_one(&self.desk, source, Question::Pages { flow, filter }).await
+    }
 }
 
 /// An export that is under way: all rows of all nodes, one node after another.

@@ -17,6 +17,22 @@ const NORMALISER: &str = "url-normaliser";
 const DOMAIN_FILTER: &str = "domain-filter";
 const SEED: &str = "seed";
 
+/// Which plug-in refuses by which rules.
+#[rustfmt::skip]
+const RULES: &[(&str, &[&str])] = &[
+    (SEED, &["sitemap"]),
+    (NORMALISER, &["syntax", "scheme", "url_bytes_max", "path_segments_max", "segment_repeats_max", "query_parameters_max"]),
+    (FRONTIER, &["budget"]),
+    (DOMAIN_FILTER, &["domain", "depth", "pattern"]),
+    ("robots", &["robots"]),
+    ("content-filter", &["status", "size", "content"]),
+    ("near-duplicates", &["duplicate", "near-duplicate"]),
+    ("downloader", &[
+        "redirect", "private", "name", "connect", "proxy", "tls", "timeout", "too-large", "bomb", "broken-body", "closed",
+        "protocol", "address", "redirect-loop", "too-many-redirects", "redirect-wrong", "redirect-refused",
+    ]),
+];
+
 /// A flow that crawls.
 #[derive(Clone, Debug)]
 pub(crate) struct Crawl {
@@ -137,6 +153,14 @@ impl Crawl {
         Some((name, parameters(stage)))
     }
 
+    /// The stage that refuses by this rule, if there is just one that does.
+    pub fn stage_of_rule(&self, rule: &str) -> Option<&String> {
+        let (plugin, _) = RULES.iter().find(|(_, rules)| rules.contains(&rule))?;
+        let mut stages = self.stages(plugin).map(|(name, _)| name);
+        let first = stages.next()?;
+        stages.next().is_none().then_some(first)
+    }
+
     /// Its filters of domains, by name.
     pub fn domain_filters(&self) -> impl Iterator<Item = (&String, DomainParameters)> {
         let filters = self.stages(DOMAIN_FILTER);
@@ -170,11 +194,16 @@ mod tests {
             [stages.s]\nplugin = 'page-store'\nparameters = { to = 'crawls/c' }";
         let found = crawl(text).unwrap();
         assert_eq!(found.frontiers(), [StageAddress::new("c", "f").unwrap()]);
-        assert_eq!((found.pages_max(), found.store().unwrap()), (Some(7), "crawls/c"));
+        assert_eq!(
+            (found.pages_max(), found.store().unwrap()),
+            (Some(7), "crawls/c")
+        );
         assert!(!found.is_store_shared());
         let shared = text.replace("crawls/c", "postgres://me@db/c");
         assert!(crawl(&shared).unwrap().is_store_shared());
         assert!(crawl("flow = 'c'\n[stages.m]\nplugin = 'map'").is_none());
+        assert_eq!(found.stage_of_rule("budget").map(String::as_str), Some("f"));
+        assert_eq!(found.stage_of_rule("robots"), None);
     }
 
     #[test]

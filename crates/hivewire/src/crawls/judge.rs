@@ -31,11 +31,13 @@ pub(crate) fn forecast(crawl: &Crawl, url: &str) -> (Option<String>, Forecast) {
             Verdict::Refused(refusal) => Some(refused_by(stage, refusal.rule, refusal.reason)),
         }
     });
-    let passes = || Forecast {
+    let passes = || {
+        Forecast {
         stage: None,
         rule: None,
         reason: "its address passes: once a page links to it, it is fetched if robots.txt allows it, no budget is used up and it is not too deep"
             .to_owned(),
+    }
     };
     (Some(normalised), judged.unwrap_or_else(passes))
 }

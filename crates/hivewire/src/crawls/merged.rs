@@ -1,7 +1,9 @@
 //! Answers of several nodes as one.
 
-use std::cmp::Ordering;
+use std::cmp;
 use std::collections::{BTreeMap, VecDeque};
+
+use async_trait::async_trait;
 
 use super::judge::Forecast;
 use super::question::{Filter, PageOrder, PagePart, WhyFound};
@@ -23,7 +25,9 @@ impl Positions {
         let positions: BTreeMap<String, Option<String>> =
             positions.map_err(|_| Refusal::bad("after is the `next` of the page before"))?;
         // A node that is gone would only be missing.
-        let known = positions.into_iter().filter(|(node, _)| sources.contains(node));
+        let known = positions
+            .into_iter()
+            .filter(|(node, _)| sources.contains(node));
         Ok(Self(known.collect()))
     }
 
@@ -44,12 +48,19 @@ pub(crate) struct Merged {
     pub missing: BTreeMap<String, String>,
 }
 
+/// Asks a node for pages.
+#[async_trait]
+pub(crate) trait AskPages: Send + Sync {
+    /// Those of this node that fit.
+    async fn ask(&self, source: &str, filter: Filter) -> Result<PagePart, Refusal>;
+}
+
 /// Asks every node for as many pages as are wanted, and takes the first of all. A node of which not all were taken is asked once
 /// more, for just those, as it alone can say where the next ones begin.
 pub(crate) async fn pages(
     begun: Positions,
     filter: Filter,
-    ask: impl AsyncFn(&str, Filter) -> Result<PagePart, Refusal>,
+    nodes: &dyn AskPages,
 ) -> Result<Merged, Refusal> {
     let is_alone = begun.0.len() == 1;
     let mut merged = Merged::default();
@@ -59,7 +70,7 @@ pub(crate) async fn pages(
             after: after.clone(),
             ..filter.clone()
         };
-        match ask(&source, wanted).await {
+        match nodes.ask(&source, wanted).await {
             Ok(part) => parts.push(Part {
                 source,
                 after,
@@ -96,7 +107,7 @@ pub(crate) async fn pages(
                     limit: taken,
                     ..filter.clone()
                 };
-                ask(&part.source, again).await?.next
+                nodes.ask(&part.source, again).await?.next
             }
         };
         if position.is_some() {
@@ -116,7 +127,7 @@ struct Part {
     pages: VecDeque<CrawledPage>,
 }
 
-fn compare(order: PageOrder, a: &CrawledPage, b: &CrawledPage) -> Ordering {
+fn compare(order: PageOrder, a: &CrawledPage, b: &CrawledPage) -> cmp::Ordering {
     match order {
         PageOrder::Newest => b.fetched_at.cmp(&a.fetched_at),
         PageOrder::Oldest => a.fetched_at.cmp(&b.fetched_at),
@@ -167,7 +178,10 @@ impl WhyFound {
                     false => format!(" through {}, which redirects to it,", page.url),
                 };
                 let since = refused_since.as_ref().map_or(String::new(), |refusal| {
-                    format!("; since then the rule {} refuses it: {}", refusal.rule, refusal.reason)
+                    format!(
+                        "; since then the rule {} refuses it: {}",
+                        refusal.rule, refusal.reason
+                    )
                 });
                 format!(
                     "it was fetched{way} with the status {}{}{since}",
@@ -207,7 +221,7 @@ fn on(node: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::super::rows::CrawlRefusal;
     use super::*;
@@ -220,18 +234,32 @@ mod tests {
         }
     }
 
-    /// A node whose pages are the numbers that it is called after, and whose cursors are counts.
-    fn node(source: &str, filter: &Filter) -> PagePart {
-        let all: Vec<i64> = source.split(' ').map(|number| number.parse().unwrap()).collect();
-        let from: usize = filter.after.as_ref().map_or(0, |after| after.parse().unwrap());
-        let to = all.len().min(from + filter.limit);
-        PagePart {
-            pages: all[from..to].iter().map(|at| page(&at.to_string(), *at)).collect(),
-            next: (to < all.len()).then(|| to.to_string()),
+    /// Nodes whose pages are the numbers that they are called after, and whose cursors are counts. One is silent.
+    #[derive(Default)]
+    struct Nodes(AtomicUsize);
+
+    #[async_trait]
+    impl AskPages for Nodes {
+        async fn ask(&self, source: &str, filter: Filter) -> Result<PagePart, Refusal> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            if source == "silent" {
+                return Err(Refusal::late("too slow"));
+            }
+            let all: Vec<i64> = source
+                .split(' ')
+                .map(|number| number.parse().unwrap())
+                .collect();
+            let from = filter.after.map_or(0, |after| after.parse().unwrap());
+            let to = all.len().min(from + filter.limit);
+            let pages = all[from..to].iter();
+            Ok(PagePart {
+                pages: pages.map(|at| page(&at.to_string(), *at)).collect(),
+                next: (to < all.len()).then(|| to.to_string()),
+            })
         }
     }
 
-    async fn all_of(sources: &[&str], limit: usize, asked: &Cell<usize>) -> Vec<i64> {
+    async fn all_of(sources: &[&str], limit: usize, nodes: &Nodes) -> Vec<i64> {
         let sources: Vec<String> = sources.iter().map(|source| (*source).to_owned()).collect();
         let filter = Filter {
             limit,
@@ -240,11 +268,7 @@ mod tests {
         let (mut after, mut all) = (None, Vec::new());
         loop {
             let begun = Positions::read(after.as_deref(), sources.clone()).unwrap();
-            let ask = async |source: &str, filter: Filter| {
-                asked.set(asked.get() + 1);
-                Ok(node(source, &filter))
-            };
-            let merged = pages(begun, filter.clone(), ask).await.unwrap();
+            let merged = pages(begun, filter.clone(), nodes).await.unwrap();
             assert!(merged.pages.len() <= limit);
             all.extend(merged.pages.iter().map(|page| page.fetched_at));
             match merged.next {
@@ -256,29 +280,29 @@ mod tests {
 
     #[tokio::test]
     async fn pages_of_all_nodes_come_in_one_order_and_each_once() {
-        let asked = Cell::new(0);
-        let nodes = ["9 8 4 1", "7 6 5", "3 2"];
+        let sources = ["9 8 4 1", "7 6 5", "3 2"];
         for limit in [1, 2, 3, 4, 100] {
-            assert_eq!(all_of(&nodes, limit, &asked).await, [9, 8, 7, 6, 5, 4, 3, 2, 1]);
+            let all = all_of(&sources, limit, &Nodes::default()).await;
+            assert_eq!(all, [9, 8, 7, 6, 5, 4, 3, 2, 1]);
         }
-        asked.set(0);
-        assert_eq!(all_of(&nodes[..1], 2, &asked).await, [9, 8, 4, 1]);
-        assert_eq!(asked.get(), 2, "one node is asked once for each page");
+        let nodes = Nodes::default();
+        assert_eq!(all_of(&sources[..1], 2, &nodes).await, [9, 8, 4, 1]);
+        let asked = nodes.0.load(Ordering::Relaxed);
+        assert_eq!(asked, 2, "one node is asked once for each page");
     }
 
     #[tokio::test]
     async fn a_node_that_does_not_answer_is_named() {
-        let ask = async |source: &str, filter: Filter| match source {
-            "2" => Err(Refusal::late("too slow")),
-            _ => Ok(node(source, &filter)),
-        };
         let filter = Filter {
             limit: 5,
             ..Filter::default()
         };
-        let begun = Positions::read(None, vec!["1".to_owned(), "2".to_owned()]).unwrap();
-        let merged = pages(begun, filter, ask).await.unwrap();
-        assert_eq!((merged.pages.len(), merged.missing["2"].as_str()), (1, "too slow"));
+        let sources = vec!["1".to_owned(), "silent".to_owned()];
+        let begun = Positions::read(None, sources).unwrap();
+        let nodes = Nodes::default();
+        let merged = pages(begun, filter, &nodes).await.unwrap();
+        let missing = merged.missing["silent"].as_str();
+        assert_eq!((merged.pages.len(), missing), (1, "too slow"));
         assert!(Positions::read(Some("x"), Vec::new()).is_err());
     }
 
@@ -302,7 +326,10 @@ mod tests {
             reason: "passes".to_owned(),
         };
         let best = why(vec![refused(9), fetched, WhyFound::Unknown]);
-        assert!(best.sentence("u", &forecast).starts_with("it was fetched with"));
+        assert!(
+            best.sentence("u", &forecast)
+                .starts_with("it was fetched with")
+        );
         assert!(best.sentence("v", &forecast).contains("through u"));
         let best = why(vec![refused(9), refused(7), WhyFound::Unknown]);
         assert!(matches!(&best, WhyFound::Refused(refusal) if refusal.at == 9));

@@ -115,7 +115,11 @@ impl NodeNumbers {
             all.is_seeded |= part.is_seeded;
             all.is_seeding |= part.is_seeding;
             for stage in part.stages {
-                match all.stages.iter_mut().find(|known| known.stage == stage.stage) {
+                match all
+                    .stages
+                    .iter_mut()
+                    .find(|known| known.stage == stage.stage)
+                {
                     Some(known) => known.add(&stage),
                     None => all.stages.push(stage),
                 }
@@ -161,7 +165,9 @@ pub(super) fn of_node(deployments: &Deployments, crawl: &Crawl, hosts_max: usize
         numbers.under_way += view.under_way;
         numbers.fetched += view.fetched;
         numbers.failed += view.failed;
-        numbers.hosts.extend(view.hosts.into_iter().map(CrawlHost::from));
+        numbers
+            .hosts
+            .extend(view.hosts.into_iter().map(CrawlHost::from));
     }
     busiest(&mut numbers.hosts, hosts_max);
     let stages = crawl.addresses();

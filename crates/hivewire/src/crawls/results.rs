@@ -1,10 +1,10 @@
 //! What a crawl has stored on this node. Stores are opened for reading, beside whoever writes.
 
-use crawl::store::{Reader, StoreError, Why};
+use crawl::store::{Reader, RefusalRow, StoreError, Why};
 
 use super::Crawl;
 use super::question::{ExportFormat, ExportWhat, Exported, Filter, PagePart, WhyFound};
-use super::rows::{CrawlHit, CrawlResults};
+use super::rows::{CrawlHit, CrawlRefusal, CrawlResults};
 use crate::deploy::Deployments;
 use crate::desk::Refusal;
 
@@ -77,11 +77,20 @@ pub(super) async fn why(
             refused_since,
         } => WhyFound::Fetched {
             page: Box::new((*page).into()),
-            refused_since: refused_since.map(Into::into),
+            refused_since: refused_since.map(|refusal| with_stage(crawl, refusal)),
         },
-        Why::Refused(refusal) => WhyFound::Refused(refusal.into()),
+        Why::Refused(refusal) => WhyFound::Refused(with_stage(crawl, refusal)),
         Why::Unknown => WhyFound::Unknown,
     })
+}
+
+/// A refusal with the stage that it comes from.
+fn with_stage(crawl: &Crawl, refusal: RefusalRow) -> CrawlRefusal {
+    let mut refusal = CrawlRefusal::from(refusal);
+    if refusal.stage.is_none() {
+        refusal.stage = crawl.stage_of_rule(&refusal.rule).cloned();
+    }
+    refusal
 }
 
 /// The part of an export after this row.

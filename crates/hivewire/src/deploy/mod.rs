@@ -35,7 +35,7 @@ use flows::plugins::Environment;
 use kernel::worker::InstanceLimits;
 use kernel::{Clock, Name, StageAddress};
 use parking_lot::Mutex;
-use runtime::{HistoryEntry, HistoryEvent, Runtime, ScaleDecision, WorkerView};
+use runtime::{Delivery, HistoryEntry, HistoryEvent, Runtime, ScaleDecision, WorkerView};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -189,13 +189,19 @@ impl Deployments {
                 histories.restore(stage, entries);
             }
         }
-        let mut starting = JoinSet::new();
-        for record in &found.records {
-            let (this, record) = (self.clone(), record.clone());
-            starting.spawn(async move { this.restore_stage(record).await });
-        }
-        while let Some(started) = starting.join_next().await {
-            started?;
+        // What is on disk goes on as soon as its stage is there, so stages in memory that it leads to come first: to one that is not
+        // there it would send over the bus, where events lose what only this process knows of them.
+        let is_memory = |record: &&Record| record.spec.delivery == Delivery::Memory;
+        let (memory, durable): (Vec<_>, Vec<_>) = found.records.iter().partition(is_memory);
+        for records in [memory, durable] {
+            let mut starting = JoinSet::new();
+            for record in records {
+                let (this, record) = (self.clone(), record.clone());
+                starting.spawn(async move { this.restore_stage(record).await });
+            }
+            while let Some(started) = starting.join_next().await {
+                started?;
+            }
         }
         // That they were deployed again is no news.
         *self.runtime_history.lock().await = self.runtime.history(None);
@@ -327,8 +333,17 @@ impl Deployments {
         let state = slot.as_ref().map(|slot| slot.state.lock());
         match running {
             Some(stage) => Some(StageShown::running(stage, state.as_deref(), numbers)),
-            None => StageShown::not_loaded(&*state?),
+            None => StageShown::not_running(&*state?, self.sharing.as_ref()),
         }
+    }
+
+    /// Whether a stage that was deployed is in memory.
+    fn is_in_memory(&self, stage: &StageAddress) -> bool {
+        let is_memory = |slot: Arc<Slot>| {
+            let state = slot.state.lock();
+            state.record.as_ref().is_some_and(Record::is_memory)
+        };
+        self.find_slot(stage).is_some_and(is_memory)
     }
 
     /// Whether a node that lives has a part of a stage. Where nodes have no names, none has.
@@ -345,7 +360,11 @@ impl Deployments {
         for shown in stages.iter_mut().filter(|shown| shown.deployment.is_some()) {
             let address = &shown.stage.spec.address;
             shown.nodes = Some(agent.parts_of(address));
-            shown.parts = Some(self.runtime.parts(address).len() as u32);
+            shown.parts = Some(match shown.stage.spec.delivery {
+                Delivery::Durable => self.runtime.parts(address).len() as u32,
+                // Each node that has it has all of it.
+                Delivery::Memory => 1,
+            });
         }
     }
 

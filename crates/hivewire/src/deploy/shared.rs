@@ -7,10 +7,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bus::BusError;
+use bus::{BusError, QueueSettings};
 use control::{Agent, Deployer, Member, NodeSeen, NodeSettings, Order, Share};
 use kernel::{Name, StageAddress, WorkerAddress};
-use runtime::{Delivery, StopTarget};
+use runtime::StopTarget;
 use tokio::time::timeout;
 
 use super::change::Plan;
@@ -26,6 +26,8 @@ use super::{ControlError, DeployError, DeployedStage, Deployments, Replica, Stor
 
 /// How long this node may take to apply a definition.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the bus may take to make a queue.
+const DECLARE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long it is waited until all nodes that live have come to it.
 const ALL_TIMEOUT: Duration = Duration::from_secs(3);
 const ALL_LOOK: Duration = Duration::from_millis(10);
@@ -72,10 +74,6 @@ impl Deployments {
         let alone = Store::open(self.bus.clone(), data, None).await?;
         for record in alone.read().await?.records {
             let stage = record.spec.address.clone();
-            if record.spec.delivery == Delivery::Memory {
-                tracing::warn!(%stage, "a stage with memory delivery cannot be shared and does not run: deploy it with durable delivery");
-                continue;
-            }
             if sharing.definition(&stage).await?.0 == 0 {
                 for digest in record.digests() {
                     let component = self.store.load_component(digest).await?;
@@ -167,6 +165,10 @@ impl Deployments {
         let stage = worker.stage();
         let parts = self.runtime.parts_of(stage, worker.worker());
         match parts.is_empty() {
+            true if self.is_in_memory(stage) => Err(DeployError::Request(format!(
+                "{stage} is in memory, so each of its nodes has all of its workers: move the stage"
+            ))
+            .into()),
             true if !self.is_running(stage) => Err(self.unknown(stage).into()),
             true => Err(ControlError::UnknownWorker {
                 worker: worker.clone(),
@@ -253,7 +255,7 @@ impl Deployments {
         if let Some(was) = &was
             && was.says_the_same(&record)
             && self.is_watched(was)
-            && self.is_sound(&stage)
+            && (self.is_sound(&stage) || !sharing.runs_here(was))
         {
             return Ok(DeployedStage {
                 version: was.version,
@@ -411,7 +413,9 @@ impl Deployments {
         let slot = self.slot(&stage);
         let was = slot.state.lock().record.clone();
         let runs = |was: &Record| was.runs_the_same(&record) && self.is_running(&stage);
-        if !was.as_ref().is_some_and(runs) {
+        if !sharing.runs_here(&record) {
+            self.run_elsewhere(&record).await?;
+        } else if !was.as_ref().is_some_and(runs) {
             self.run_shared(sharing, &record).await?;
         } else if was.is_some_and(|was| was.restarts != record.restarts) {
             let (worker, reset) = (record.restarts.worker, record.restarts.reset);
@@ -445,15 +449,31 @@ impl Deployments {
         Ok(())
     }
 
-    async fn remove_shared(&self, stage: &StageAddress) {
-        let slot = self.slot(stage);
-        slot.state.lock().watches.renew();
+    /// A stage in memory of which this node has nothing: what is sent to it goes over its queue to the nodes that have it.
+    async fn run_elsewhere(&self, record: &Record) -> Result<(), DeployError> {
+        let stage = &record.spec.address;
+        self.stop_here(stage).await;
+        let settings = QueueSettings {
+            durable: false,
+            ..QueueSettings::default()
+        };
+        let declared = self.bus.declare(&stage.queue(), &settings, DECLARE_TIMEOUT);
+        Ok(declared.await.map_err(StoreError::Bus)?)
+    }
+
+    async fn stop_here(&self, stage: &StageAddress) {
         let target = StopTarget::Stage(stage.clone());
         if self.is_running(stage)
             && let Err(error) = self.runtime.stop(&target).await
         {
-            tracing::error!(%stage, %error, "a stage that is no more could not be stopped");
+            tracing::error!(%stage, %error, "a stage that this node is not to have could not be stopped");
         }
+    }
+
+    async fn remove_shared(&self, stage: &StageAddress) {
+        let slot = self.slot(stage);
+        slot.state.lock().watches.renew();
+        self.stop_here(stage).await;
         slot.state.lock().record = None;
         slot.applied.send_replace(Applied {
             revision: GONE,
@@ -509,6 +529,7 @@ impl Deployer for Local {
         let record: Record = serde_json::from_slice(definition).map_err(|e| e.to_string())?;
         let (places, version) = (record.places.clone(), record.version);
         let digest = record.component.digest.clone();
+        let whole = record.is_memory() && sharing.runs_here(&record);
         let failure = match deployments.apply(sharing, record).await {
             Ok(()) => None,
             Err(error) => {
@@ -529,6 +550,7 @@ impl Deployer for Local {
                 version,
                 change: 0,
                 count: deployments.runtime.parts(stage).len() as u32,
+                whole,
                 on: places.on,
                 moved: places.moved,
                 strict: places.strict,

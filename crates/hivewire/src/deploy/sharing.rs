@@ -107,6 +107,13 @@ impl Sharing {
         }
     }
 
+    /// Whether this node runs a stage, or is to have a part of it if it is its turn. What is in memory runs on each of the
+    /// nodes that were named, or on all.
+    pub fn runs_here(&self, record: &Record) -> bool {
+        let on = &record.places.on;
+        !record.is_memory() || on.is_empty() || on.iter().any(|node| node == self.node.as_str())
+    }
+
     /// The definition of a stage and its revision; none if there is no such stage.
     pub async fn definition(
         &self,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bus::{Bus, BusError, Commit, Owner, StateWrite};
 use bytes::Bytes;
 use kernel::{Name, StageAddress};
-use runtime::{HistoryEntry, StageSpec};
+use runtime::{Delivery, HistoryEntry, StageSpec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
@@ -135,6 +135,11 @@ pub(super) struct Origin {
 }
 
 impl Record {
+    /// Whether each node that runs it has events and state of its own, in its memory.
+    pub fn is_memory(&self) -> bool {
+        self.spec.delivery == Delivery::Memory
+    }
+
     /// Whether the same code runs in the same way.
     pub fn runs_the_same(&self, other: &Self) -> bool {
         let router = |record: &Self| record.router.as_ref().map(|own| own.digest.clone());

@@ -9,7 +9,7 @@ use runtime::{HistoryEntry, HistoryEvent, StageSpec, StageState, StageView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::sharing::Places;
+use super::sharing::{Places, Sharing};
 use super::slot::{Numbers, SlotState};
 use super::store::Record;
 
@@ -30,7 +30,7 @@ pub struct StageShown {
     pub stage: StageView,
     /// Where its code came from; nothing if it is linked in.
     pub deployment: Option<DeploymentShown>,
-    /// How many parts of it each node has, if several share it.
+    /// How many parts of it each node has, if several share it. One in memory is a part of its own on each node.
     pub nodes: Option<BTreeMap<String, u32>>,
     /// How many parts there are then.
     pub parts: Option<u32>,
@@ -96,10 +96,15 @@ impl StageShown {
         }
     }
 
-    /// A stage that could not be loaded.
-    pub(super) fn not_loaded(state: &SlotState) -> Option<Self> {
+    /// A stage that could not be loaded, or that only other nodes run.
+    pub(super) fn not_running(state: &SlotState, sharing: Option<&Sharing>) -> Option<Self> {
         let record = state.record.as_ref()?;
-        state.failure.as_ref()?;
+        let is_elsewhere = sharing.is_some_and(|sharing| !sharing.runs_here(record));
+        let stage_state = match &state.failure {
+            Some(_) => StageState::Failed,
+            None if is_elsewhere => StageState::Running,
+            None => return None,
+        };
         let code = CodeInfo {
             name: String::new(),
             version: String::new(),
@@ -113,7 +118,7 @@ impl StageShown {
             spec: record.spec.clone(),
             code,
             version: record.version,
-            state: StageState::Failed,
+            state: stage_state,
             turns: 0,
             turns_per_second: 0.0,
             failures: 0,

@@ -22,8 +22,8 @@ use super::problem::Problem;
 use super::views::bad_query;
 use crate::crawls::{
     Answered, Crawl, CrawlHit, CrawlHost, CrawlRefusal, CrawlResults, CrawlStage, CrawledPage,
-    Export, ExportFormat, ExportWhat, Filter, Forecast, NodeNumbers, PageOrder, PagePart, Question,
-    WhyFound, ask, ask_one, ask_stores, forecast, merged, sources,
+    Export, ExportFormat, ExportWhat, Filter, Forecast, NodeNumbers, Nodes, PageOrder, Question,
+    WhyFound, ask, ask_stores, forecast, merged, sources,
 };
 
 pub(super) const JSON_LINES: &str = "application/x-ndjson";
@@ -84,8 +84,15 @@ pub(super) async fn list(
     let Query(query) = query.map_err(bad_query)?;
     let limit = limit_of(query.limit)?;
     let records = running.deployments.flow_documents().await?;
-    let crawls = records.into_iter().filter_map(|record| Crawl::of(record.document));
-    let after = |crawl: &Crawl| query.after.as_deref().is_none_or(|after| crawl.flow() > after);
+    let crawls = records
+        .into_iter()
+        .filter_map(|record| Crawl::of(record.document));
+    let after = |crawl: &Crawl| {
+        query
+            .after
+            .as_deref()
+            .is_none_or(|after| crawl.flow() > after)
+    };
     let listed = crawls.filter(after).map(|crawl| CrawlListed {
         flow: crawl.flow().to_owned(),
         description: crawl.document().description.clone(),
@@ -257,18 +264,15 @@ pub(super) async fn pages(
         after: None,
     };
     let begun = merged::Positions::read(query.after.as_deref(), sources(&running.desk, &crawl))?;
-    let ask = async |source: &str, filter: Filter| {
-        let question = Question::Pages {
-            flow: flow.clone(),
-            filter,
-        };
-        ask_one::<PagePart>(&running.desk, source, question).await
+    let nodes = Nodes {
+        desk: running.desk.clone(),
+        flow,
     };
     let merged::Merged {
         pages,
         next,
         missing,
-    } = merged::pages(begun, filter, ask).await?;
+    } = merged::pages(begun, filter, &nodes).await?;
     Ok(Json(CrawledPages {
         pages,
         next,

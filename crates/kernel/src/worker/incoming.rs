@@ -46,8 +46,15 @@ pub enum Kind {
     Timer(Box<str>),
     /// A child of this name has ended; the body says why.
     ChildEnded(Box<str>),
-    /// Somebody in this process [woke](super::Wake) the worker, or its state with timers has come here. Only native code gets it.
+    /// Somebody [woke](Wake) the worker, or it begins anew with timers that were set before and so may have been in the
+    /// middle of something. It has no body, and several that come before the worker gets to them are one.
     Woken,
+}
+
+/// Wakes a worker from outside a turn, such as when work is done that the worker began in one.
+pub trait Wake: Send + Sync {
+    /// Brings one message of the kind [`Kind::Woken`] to the worker, unless one waits there already.
+    fn wake(&self);
 }
 
 /// Where an answer goes.
@@ -69,6 +76,14 @@ impl fmt::Debug for ReplyTo {
 }
 
 impl Incoming {
+    /// A message that says nothing but that the worker was woken.
+    pub fn woken() -> Self {
+        Self {
+            kind: Kind::Woken,
+            ..Self::new(Message::default())
+        }
+    }
+
     /// A message that somebody sent.
     pub fn new(message: Message) -> Self {
         Self {

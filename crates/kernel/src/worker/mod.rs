@@ -22,10 +22,10 @@ use serde::{Deserialize, Serialize};
 
 pub use emitted::{Emitted, Row};
 pub use failure::{Failure, FailureKind};
-pub use incoming::{Answer, Incoming, Kind, ReplyTo, Ticket};
+pub use incoming::{Answer, Incoming, Kind, ReplyTo, Ticket, Wake};
 pub use series::{Bodies, Item, Series, Stretch};
 pub use turn::{
-    Ask, ChildChange, Effects, Host, LogLevel, Outgoing, Target, TimerChange, Turn, TurnLimits, Wake,
+    Ask, ChildChange, Effects, Host, LogLevel, Outgoing, Target, TimerChange, Turn, TurnLimits,
 };
 pub use value::{KeyAt, Value};
 

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Emitted, Failure, FailureKind, Incoming, Item, ReplyTo, Row, Stretch, Ticket, Value};
+use super::{
+    Emitted, Failure, FailureKind, Incoming, Item, ReplyTo, Row, Stretch, Ticket, Value, Wake,
+};
 use crate::{Address, Headers, Message, Timestamp};
 
 /// What a turn asks of whoever runs the worker.
@@ -18,6 +20,16 @@ use crate::{Address, Headers, Message, Timestamp};
 pub trait Host: Send + Sync {
     /// The committed value of a key.
     async fn state(&self, key: &[u8]) -> Result<Option<Bytes>, Failure>;
+
+    /// The committed values of several keys, in the same order. Whoever has to ask elsewhere asks for all of them
+    /// before it waits for the first.
+    async fn states(&self, keys: &[&[u8]]) -> Result<Vec<Option<Bytes>>, Failure> {
+        let mut values = Vec::with_capacity(keys.len());
+        for key in keys {
+            values.push(self.state(key).await?);
+        }
+        Ok(values)
+    }
 
     /// Committed keys and values in order, from the first after `after` that begins with
     /// `prefix`.
@@ -27,20 +39,6 @@ pub trait Host: Send + Sync {
         after: Option<&[u8]>,
         pairs_max: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, Failure>;
-
-    /// The committed values of several keys, in their order.
-    async fn states(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        let mut values = Vec::with_capacity(keys.len());
-        for key in keys {
-            values.push(self.state(key).await?);
-        }
-        Ok(values)
-    }
-
-    /// Wakes this worker in the scope of the turn.
-    fn waker(&self) -> Arc<dyn Wake> {
-        Arc::new(NobodyToWake)
-    }
 
     /// Whether this worker may send there; if not, the failure says what to grant.
     fn may_send(&self, to: &Address) -> Result<(), Failure>;
@@ -56,19 +54,17 @@ pub trait Host: Send + Sync {
 
     /// A line for the worker's log. It stays there even if the turn is undone.
     fn log(&self, level: LogLevel, line: &str);
+
+    /// What wakes the worker in the scope of this turn. Where nobody could be woken it does nothing.
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::new(WakesNobody)
+    }
 }
 
-/// Brings a message of the kind [`Woken`](super::Kind::Woken) to a worker of this process, wherever it is by then. If this process no longer
-/// has it, nothing happens.
-pub trait Wake: Send + Sync {
-    /// Wakes it.
-    fn wake(&self);
-}
+/// Wakes nobody.
+struct WakesNobody;
 
-/// Where nobody can be woken.
-struct NobodyToWake;
-
-impl Wake for NobodyToWake {
+impl Wake for WakesNobody {
     fn wake(&self) {}
 }
 
@@ -493,25 +489,21 @@ impl Turn {
         }
     }
 
-    /// As [`Turn::state`] for several keys at once, in their order. Over a network all are asked for together.
-    pub async fn states(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        if keys.is_empty() {
-            return Ok(Vec::new());
+    /// As [`Turn::state`] for several keys, in the same order; over a network it takes about as long as for one.
+    pub async fn states<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Bytes>>, Failure> {
+        let writes = &self.effects.writes;
+        let all = keys.iter().map(AsRef::as_ref);
+        let unwritten: Vec<&[u8]> = all.filter(|key| !writes.contains_key(*key)).collect();
+        let mut committed = match unwritten.is_empty() {
+            true => Vec::new(),
+            false => self.host.states(&unwritten).await?,
         }
-        let mut values = self.host.states(keys).await?;
-        if !self.effects.writes.is_empty() {
-            for (key, value) in keys.iter().zip(&mut values) {
-                if let Some(written) = self.effects.writes.get(key) {
-                    value.clone_from(written);
-                }
-            }
-        }
-        Ok(values)
-    }
-
-    /// Wakes this worker later, from outside a turn: in the scope of this turn, so for a keyed stage in this bucket.
-    pub fn waker(&self) -> Arc<dyn Wake> {
-        self.host.waker()
+        .into_iter();
+        let value = |key: &K| match writes.get(key.as_ref()) {
+            Some(written) => written.clone(),
+            None => committed.next().flatten(),
+        };
+        Ok(keys.iter().map(value).collect())
     }
 
     /// Gives a key a value.
@@ -566,6 +558,14 @@ impl Turn {
             };
         }
         Ok(merged.into_iter().take(pairs_max).collect())
+    }
+
+    /// What wakes this worker later, from outside a turn, with a message of the kind [`super::Kind::Woken`] in the scope of
+    /// this turn: in a keyed stage its bucket, with whatever worker of this process has it by then. If this process has the
+    /// bucket no longer, or the stage is gone, nothing happens. Only native code is woken, and not for
+    /// [`super::Worker::init`] of a keyed stage, which belongs to no bucket.
+    pub fn waker(&self) -> Arc<dyn Wake> {
+        self.host.waker()
     }
 
     /// The time now.

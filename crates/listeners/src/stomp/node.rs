@@ -75,6 +75,7 @@ impl Verdict {
             CommitError::Send(_)
             | CommitError::StateTooLarge { .. }
             | CommitError::TooManyBuckets { .. }
+            | CommitError::State(_)
             | CommitError::Reserved { .. } => Self::refused(&error.to_string()),
         })
     }

@@ -152,7 +152,7 @@ impl StompSession {
 
     fn get(&self, frame: &Frame<'_>) -> Replied {
         let bucket = named(frame, "bucket")?;
-        Ok(Some(match self.broker.state(&bucket, frame.body) {
+        Ok(Some(match self.broker.state(&bucket, frame.body)? {
             Some(value) => Reply::from(Verdict::new("found")).with_body(value),
             None => Verdict::new("none").into(),
         }))
@@ -165,7 +165,7 @@ impl StompSession {
             .header("from-start")
             .is_some_and(|text| text == "true");
         let after = (!from_start).then_some(frame.body);
-        let pairs = self.broker.scan_state(&bucket, after, pairs_max + 1);
+        let pairs = self.broker.scan_state(&bucket, after, pairs_max + 1)?;
         let mut list = List::new(pairs_max);
         for (key, value) in &pairs {
             list.add(key.len() + value.len(), |out| {

@@ -426,6 +426,7 @@ impl Run {
             for source in sources.chain(&self.desk.discarded) {
                 source.subscription.make_stale();
             }
+            self.set_timers_again(scope);
             self.desk.forget_messages();
             self.desk.sources.clear();
             self.desk.discarded.clear();
@@ -435,6 +436,30 @@ impl Run {
             self.cell.stage.resubscribe();
         }
         Failure::of(kind, format!("the turn was not committed: {error}"))
+    }
+
+    /// Timers at hand that may not be settled go off again, and who was woken is woken again: nothing else brings that back,
+    /// unlike messages from the bus.
+    fn set_timers_again(&self, scope: &Scope) {
+        let stage = &self.cell.stage;
+        if !stage.holds_scope(scope) {
+            return;
+        }
+        for incoming in &self.desk.incomings {
+            let what = match &incoming.kind {
+                Kind::Timer(name) => What::Timer(name.clone()),
+                Kind::TimedOut(ticket) => What::Ask(*ticket),
+                Kind::Woken => {
+                    stage.wake(scope);
+                    continue;
+                }
+                Kind::Message | Kind::Reply(_) | Kind::ChildEnded(_) => continue,
+            };
+            if !stage.runtime.alarms.is_set(stage, scope, &what) {
+                let (now, body) = (stage.runtime.clock.now(), incoming.message.body.clone());
+                stage.runtime.alarms.set(stage, scope, what, now, body);
+            }
+        }
     }
 
     /// The owner of the scope: this worker. The first time it raises the epoch.

@@ -42,11 +42,11 @@ impl Run {
                 let _ = done.send(replaced);
             }
             Control::Force { version } => {
-                self.body.instance = None;
                 if let Some(extras) = &mut self.body.extras {
                     extras.probation = None;
                 }
                 self.set_version(version);
+                self.lose_instance();
             }
             Control::Leave { bucket, done } => self.leave(bucket, done).await,
             Control::Give { id, done } => self.give(id, done).await,
@@ -61,7 +61,7 @@ impl Run {
             Control::Provide => self.body.providing = Providing::Ready,
             Control::Look => {}
             Control::Reload => {
-                self.body.instance = None;
+                self.lose_instance();
                 if let Some(extras) = &mut self.body.extras {
                     extras.epochs.clear();
                 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bus::{Commit, Reject, StateWrite};
-use kernel::worker::{Effects, Failure, FailureKind, LogLevel};
+use kernel::worker::{Effects, Failure, FailureKind, Kind, LogLevel};
 
 use super::Place;
 use super::host;
@@ -24,10 +24,11 @@ const OWNER_CHECK: &str = "~owner";
 impl Run {
     /// The turn failed. Whether what waits behind its messages may follow at once.
     pub async fn recover(&mut self, scope: &Scope, failure: Failure) -> bool {
+        self.begin_woken(scope);
         self.desk.spread();
         match self.desk.incomings.len() {
             0 => {
-                self.body.instance = None;
+                self.lose_instance();
                 self.note(&failure);
                 self.pause(HOST_PAUSE);
                 false
@@ -35,7 +36,7 @@ impl Run {
             1 => self.blame(scope, failure).await,
             _ => {
                 // What the instance did in its memory cannot be undone, so it goes.
-                self.body.instance = None;
+                self.lose_instance();
                 self.put_back(scope);
                 false
             }
@@ -45,7 +46,7 @@ impl Run {
     /// One message failed by itself.
     async fn blame(&mut self, scope: &Scope, failure: Failure) -> bool {
         if failure.kind == FailureKind::Host {
-            self.body.instance = None;
+            self.lose_instance();
             self.note(&failure);
             self.put_back(scope);
             self.pause(HOST_PAUSE);
@@ -130,7 +131,7 @@ impl Run {
 
     /// Keeps nothing of the messages at hand: they come again, here or elsewhere.
     fn leave_to_others(&mut self) {
-        self.body.instance = None;
+        self.lose_instance();
         self.desk.incomings.clear();
         self.desk.sources.clear();
         self.pause(HOST_PAUSE);
@@ -144,9 +145,9 @@ impl Run {
         after: Duration,
     ) {
         let stage = self.cell.stage.clone();
-        self.body.instance = None;
         self.count_restart();
         self.settle_failed(scope, failure).await;
+        self.lose_instance();
         stage.restart_affected(&self.cell, workers);
         self.pause(after);
     }
@@ -157,18 +158,39 @@ impl Run {
         counters.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The message comes again, or goes to the dead letters if it had its tries.
+    /// Does without the instance. The next one does not know what this one had begun, so it is woken to look.
+    pub fn lose_instance(&mut self) {
+        self.body.instance = None;
+        self.cell.stage.wake_timed(&self.cell);
+    }
+
+    /// The message comes again, or goes to the dead letters if it had its tries. One that woke the worker is over: whoever
+    /// begins anew is woken anew, if something is pending.
     async fn settle_failed(&mut self, scope: &Scope, failure: &Failure) {
         let tries_max = self.version().spec.supervision.tries_max;
-        if self.desk.incomings[0].tries >= tries_max {
+        let incoming = &self.desk.incomings[0];
+        if incoming.kind == Kind::Woken || incoming.tries >= tries_max {
             self.bury(scope, failure).await;
         } else {
             self.put_back(scope);
         }
     }
 
-    /// Puts the message at hand among the dead letters, with the reason.
+    /// Puts the message at hand among the dead letters, with the reason, unless it only woke the worker.
     pub async fn bury(&mut self, scope: &Scope, failure: &Failure) {
+        if self.desk.incomings[0].kind != Kind::Woken {
+            self.send_to_dead_letters(failure).await;
+        }
+        // What it stood for, an ask or a timer, is over all the same.
+        self.turn(scope).clear();
+        if let Err(failure) = self.commit(scope).await {
+            self.note(&failure);
+        }
+        self.desk.incomings.clear();
+        self.desk.sources.clear();
+    }
+
+    async fn send_to_dead_letters(&mut self, failure: &Failure) {
         let stage = self.cell.stage.clone();
         stage.counters.dead.fetch_add(1, Ordering::Relaxed);
         let reason = dead_reason(failure);
@@ -192,13 +214,6 @@ impl Run {
                     .await;
             }
         }
-        // What it stood for, an ask or a timer, is over all the same.
-        self.turn(scope).clear();
-        if let Err(failure) = self.commit(scope).await {
-            self.note(&failure);
-        }
-        self.desk.incomings.clear();
-        self.desk.sources.clear();
     }
 
     /// Writes down what happened.

@@ -13,7 +13,7 @@ use kernel::{Address, Grant, Timestamp};
 
 use super::Cell;
 use crate::scope::Scope;
-use crate::stage::{ScopeWaker, Version};
+use crate::stage::Version;
 use crate::waiting::WAITING;
 
 /// The surroundings of one worker, in the scope of its present turn.
@@ -54,6 +54,10 @@ impl Host for CellHost {
         self.cell.stage.store.value(&self.scope, key).await
     }
 
+    async fn states(&self, keys: &[&[u8]]) -> Result<Vec<Option<Bytes>>, Failure> {
+        self.cell.stage.store.values_of(&self.scope, keys).await
+    }
+
     async fn scan(
         &self,
         prefix: &[u8],
@@ -62,14 +66,6 @@ impl Host for CellHost {
     ) -> Result<Vec<(Bytes, Bytes)>, Failure> {
         let store = &self.cell.stage.store;
         store.values(&self.scope, prefix, after, pairs_max).await
-    }
-
-    async fn states(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        self.cell.stage.store.values_of(&self.scope, keys).await
-    }
-
-    fn waker(&self) -> Arc<dyn Wake> {
-        Arc::new(ScopeWaker::new(&self.cell.stage, self.scope.clone()))
     }
 
     fn may_send(&self, to: &Address) -> Result<(), Failure> {
@@ -108,6 +104,10 @@ impl Host for CellHost {
 
     fn log(&self, level: LogLevel, line: &str) {
         self.cell.log(level, line);
+    }
+
+    fn waker(&self) -> Arc<dyn Wake> {
+        self.cell.stage.waker(&self.scope)
     }
 }
 

@@ -55,6 +55,8 @@ impl Run {
             host::call(limit, instance.load(snapshot)).await?;
         }
         self.commit_effects(&scope, turn.take_effects()).await?;
+        // What it began before it does not know any more.
+        self.cell.stage.wake_timed(&self.cell);
         Ok(instance)
     }
 

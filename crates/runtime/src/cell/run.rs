@@ -13,7 +13,7 @@ use kernel::worker::{Effects, Failure, Incoming, Kind, Stretch, Ticket, Turn, Wo
 use super::completions::Completions;
 use super::provide::Providing;
 use super::underway::Underway;
-use super::{Cell, host};
+use super::{Cell, Place, host};
 use crate::alarm_clock::What;
 use crate::control::{Control, Done};
 use crate::mailbox::{Envelope, Envelopes, Source};
@@ -94,6 +94,8 @@ pub(super) struct Desk {
     memory: Option<Box<Effects>>,
     /// The messages of the turn.
     pub incomings: VecDeque<Incoming>,
+    /// One of them wakes the worker, which does not know it yet.
+    is_woken: bool,
     /// Or the messages of the turn that came together, as long as nobody needs one by itself.
     pub stretches: Vec<Stretch>,
     /// Where they came from; less than there are messages if the others came from this process.
@@ -372,7 +374,9 @@ impl Run {
         if !self.cell.stage.is_shared()
             && desk.incomings.is_empty()
             && let Some(plain) = desk.batch.plain()
-            && plain.iter().all(|i| i.message.headers.is_empty())
+            && plain
+                .iter()
+                .all(|i| i.message.headers.is_empty() && i.kind != Kind::Woken)
         {
             std::mem::swap(&mut desk.incomings, plain);
             return;
@@ -384,7 +388,10 @@ impl Run {
             match is_ours && !envelope.is_stale() {
                 true => self.accept(envelope),
                 // It comes again: to the node that has the bucket now, or behind what failed.
-                false => release([envelope]),
+                false => {
+                    self.cell.stage.note_dropped(&self.cell, &envelope);
+                    release([envelope]);
+                }
             }
         }
     }
@@ -406,6 +413,14 @@ impl Run {
                 return;
             }
             envelope.incoming.kind = Kind::Reply(ticket);
+        }
+        if envelope.incoming.kind == Kind::Woken {
+            if !self.version().code.info().native && !matches!(self.cell.place, Place::Owner) {
+                // A component has taken the place of whom it was for.
+                self.cell.stage.note_dropped(&self.cell, &envelope);
+                return;
+            }
+            self.desk.is_woken = true;
         }
         if envelope.source.is_some() {
             self.desk
@@ -456,6 +471,7 @@ impl Run {
         if self.body.instance.is_none() {
             Box::pin(self.start_instance()).await?;
         }
+        self.begin_woken(scope);
         self.turn(scope);
         let limit = self.call_limit();
         let takes_values = self.version().code.takes_values();
@@ -479,6 +495,13 @@ impl Run {
             turn.clear();
         }
         handled
+    }
+
+    /// The turn begins: whoever wakes the worker from now on does so anew.
+    pub fn begin_woken(&mut self, scope: &Scope) {
+        if std::mem::take(&mut self.desk.is_woken) {
+            self.cell.stage.woken.forget(scope);
+        }
     }
 
     /// How long a call of the worker may take.
@@ -528,7 +551,10 @@ impl Run {
             .sources
             .drain(..)
             .chain(iter::repeat_with(|| None));
+        let woken = &self.cell.stage.woken;
         let envelopes: Vec<Envelope> = iter::zip(self.desk.incomings.drain(..), sources)
+            // Another one may have come to wake the worker meanwhile.
+            .filter(|(incoming, _)| incoming.kind != Kind::Woken || woken.note(scope))
             .map(|(incoming, source)| Envelope {
                 incoming,
                 source,

@@ -114,7 +114,11 @@ impl Run {
         };
         // What has to prove itself is looked at before anything follows.
         let is_proven = |e: &Extras| e.probation.is_none() && !e.failing && e.singles == 0;
-        let leaves = !self.desk.sources.is_empty()
+        let turn = self.desk.turn.as_ref().map(|(_, turn)| turn);
+        let goes_to_bus = !self.desk.sources.is_empty()
+            || turn.is_some_and(|turn| !turn.effects().has_only_sends());
+        let leaves = goes_to_bus
+            && !self.cell.stage.is_memory()
             && self.cell.stage.runtime.bus.submit_waits()
             && self.body.extras.as_deref().is_none_or(is_proven);
         leaves.then_some(bucket)

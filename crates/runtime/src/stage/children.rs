@@ -114,6 +114,7 @@ impl Stage {
     async fn forget(&self, child: &Arc<Cell>) {
         self.count_turns_of(child);
         release(child.retire());
+        self.woken.forget(&child.scope(0));
         self.stop_listening_for(child).await;
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::start::start_all;
 use super::{
     Counters, Current, Entrance, Intakes, Latency, Plan, Rate, Shares, Stage, Standing, Version,
+    Woken,
 };
 use crate::alarm_clock::What;
 use crate::cell::{Cell, Place};
@@ -111,6 +112,7 @@ impl Stage {
             entrance: Entrance::default(),
             latency: Latency::default(),
             cycle: AtomicU64::new(0),
+            woken: Woken::default(),
             shares,
             state: AtomicU8::new(StageState::Running as u8),
             is_followed: AtomicBool::new(false),
@@ -146,15 +148,20 @@ impl Stage {
     /// Gives the first workers their instances and brings back what was pending.
     async fn start_workers(self: &Arc<Self>) -> Result<(), DeployError> {
         self.restore().await?;
-        let eager = self.runtime.settings.eager_workers_max as usize;
+        let eager_max = self.runtime.settings.eager_workers_max as usize;
         let owner = self.owner.lock().clone();
         let cells = self.cells();
-        let eager: Vec<_> = cells.iter().take(eager).chain(&owner).cloned().collect();
-        let started = start_all(eager).await;
+        let eager = cells.iter().take(eager_max).chain(&owner);
+        let started = start_all(eager.cloned().collect()).await;
         started.map_err(|failure| DeployError::Start {
             stage: self.address.clone(),
             reason: failure_text(&failure),
-        })
+        })?;
+        // The others were woken when they got their instances.
+        for cell in cells.iter().skip(eager_max) {
+            self.wake_timed(cell);
+        }
+        Ok(())
     }
 
     /// Brings back timers, pending asks and children from the state.
@@ -186,12 +193,7 @@ impl Stage {
                 self.runtime.alarms.set(self, scope, what, at, Bytes::new());
             }
         }
-        let timers = self.pending(scope, keys::TIMER).await?;
-        if !timers.is_empty() && self.version().code.info().native {
-            // It goes on at once, and need not wait for its timer.
-            self.wake(scope);
-        }
-        for (key, value) in timers {
+        for (key, value) in self.pending(scope, keys::TIMER).await? {
             if let (Ok(name), Some((at, body))) = (str::from_utf8(&key[1..]), alarm(&value)) {
                 let what = What::Timer(name.into());
                 self.runtime.alarms.set(self, scope, what, at, body);
@@ -206,6 +208,7 @@ impl Stage {
                 self.add_child(number, name, args);
                 if let Some(scope) = self.child_scope(number, name) {
                     self.restore_scope(&scope).await?;
+                    self.wake_if_timed(&scope);
                 }
             }
         }

@@ -17,7 +17,7 @@ mod shares;
 mod standing;
 mod start;
 mod supervise;
-mod wake;
+mod waking;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -50,9 +50,9 @@ use self::latency::Latency;
 pub(crate) use self::life::release;
 use self::measure::BucketCounts;
 pub use self::shares::Part;
-pub(crate) use self::wake::ScopeWaker;
 use self::shares::Shares;
 use self::standing::Standing;
+use self::waking::Woken;
 
 /// How many workers a view of a stage shows.
 const WORKERS_SHOWN: usize = 64;
@@ -111,6 +111,8 @@ pub(crate) struct Stage {
     latency: Latency,
     /// The cycle of stages that it lies on; zero if it lies on none.
     cycle: AtomicU64,
+    /// For whom a message waits that wakes them.
+    pub woken: Woken,
     /// What this node has of the stage; none if it has all of it.
     shares: Option<Shares>,
     state: AtomicU8,

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use kernel::worker::Failure;
+use kernel::worker::{Failure, Incoming};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -20,6 +20,7 @@ use crate::error::ScaleError;
 use crate::key::BUCKETS;
 use crate::mailbox::Envelope;
 use crate::moves::{Action, Event, MoveId, Moves, Place, ROUND};
+use crate::scope::Scope;
 
 /// A worker that was asked to give a bucket.
 struct Asked {
@@ -33,6 +34,8 @@ struct Asked {
 pub(super) struct Outcome {
     asked: Option<Asked>,
     stays: Option<ScaleError>,
+    /// A bucket has another worker now.
+    has_moved: bool,
     /// What a worker gave in vain.
     back: Vec<Envelope>,
     /// What nobody handles any more.
@@ -62,6 +65,21 @@ impl Stage {
             // The stage has ended; the bus delivers again.
             None => release(envelopes),
         }
+    }
+
+    /// Puts a message of this process into the mailbox of whoever works on a scope now, whether there is room or not. Whether
+    /// there is somebody.
+    pub fn push_to(&self, scope: &Scope, incoming: Incoming) -> bool {
+        if let Scope::Bucket(bucket) = scope {
+            let envelope = Envelope::local(incoming, *bucket);
+            self.push_to_bucket(*bucket, std::iter::once(envelope));
+            return true;
+        }
+        let cell = self.cell_of(scope);
+        if let Some(cell) = &cell {
+            cell.push(Envelope::local(incoming, 0));
+        }
+        cell.is_some()
     }
 
     /// Lets something happen to buckets, and does what follows from it before anybody looks for a place again.
@@ -99,6 +117,7 @@ impl Stage {
                 outcome.dismissed = self.cells.write().split_off(workers as usize);
             }
             Action::Moved { paused } => {
+                outcome.has_moved = true;
                 self.pauses.add(paused);
                 self.room.notify(usize::MAX);
             }
@@ -124,6 +143,9 @@ impl Stage {
     /// A worker gives what waits of a bucket. What comes back belongs to the front of its mailbox, as before.
     pub fn bucket_given(self: &Arc<Self>, id: MoveId, given: Vec<Envelope>) -> Vec<Envelope> {
         let outcome = self.bucket_event(Event::Gave { id, given });
+        if outcome.has_moved {
+            self.wake_if_timed(&Scope::Bucket(id.bucket));
+        }
         let left = local_messages(outcome.let_go.into_iter());
         if !left.is_empty() {
             // The stage has ended, and whoever ended it has not seen these.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use kernel::worker::Kind;
+
 use super::life::wait;
 use super::{Stage, Version};
 use crate::cell::{Cell, Place};
@@ -137,6 +139,11 @@ impl Stage {
     fn pass_on(&self, gone: &Arc<Cell>) {
         let cells = self.cells.read();
         for (index, envelope) in gone.retire().into_iter().enumerate() {
+            self.note_dropped(gone, &envelope);
+            if envelope.incoming.kind == Kind::Woken {
+                // It was for that worker and nobody else.
+                continue;
+            }
             cells[index % cells.len()].push(envelope);
         }
     }

@@ -60,6 +60,8 @@ impl Part {
 #[derive(Default)]
 pub(crate) struct Shares {
     held: RwLock<HashMap<Part, u64>>,
+    /// Those that are let go: what is in hand is finished, and nothing is begun.
+    leaving: RwLock<HashSet<Part>>,
 }
 
 impl Shares {
@@ -84,7 +86,10 @@ impl Stage {
 
     /// All parts of the stage.
     pub fn parts(&self) -> Vec<Part> {
-        self.kind.parts(self.workers_count())
+        match self.is_memory() {
+            true => Vec::new(),
+            false => self.kind.parts(self.workers_count()),
+        }
     }
 
     /// The parts that this node has of a shared stage.
@@ -112,6 +117,17 @@ impl Stage {
         self.shares.as_ref().is_none_or(|shares| shares.holds(part))
     }
 
+    /// Whether this node has the part that a scope belongs to.
+    pub fn holds_scope(&self, scope: &Scope) -> bool {
+        self.holds(self.part_of(scope))
+    }
+
+    /// Whether this node has this part and keeps it.
+    pub(super) fn keeps(&self, part: Part) -> bool {
+        let keeps = |shares: &Shares| shares.holds(part) && !shares.leaving.read().contains(&part);
+        self.shares.as_ref().is_none_or(keeps)
+    }
+
     /// Whether this node has a worker.
     pub(super) fn holds_any_worker(&self) -> bool {
         let Some(shares) = &self.shares else {
@@ -122,7 +138,7 @@ impl Stage {
     }
 
     /// The part that a scope belongs to.
-    fn part_of(&self, scope: &Scope) -> Part {
+    pub(super) fn part_of(&self, scope: &Scope) -> Part {
         match scope {
             Scope::Bucket(bucket) => Part::Bucket(*bucket),
             Scope::Worker(worker) | Scope::Child(worker, _) => Part::Worker(*worker),
@@ -170,6 +186,7 @@ impl Stage {
                 drop(cell.ask(Control::Start));
             }
         }
+        self.wake_if_timed(&scope);
         self.start_intakes();
         Ok(epoch)
     }
@@ -194,6 +211,7 @@ impl Stage {
         if !shares.holds(part) {
             return Ok(());
         }
+        shares.leaving.write().insert(part);
         self.stop_pulling(part).await;
         let scope = part.scope();
         let left = match part {
@@ -237,6 +255,7 @@ impl Stage {
     fn forget_part(self: &Arc<Self>, part: Part) {
         if let Some(shares) = &self.shares {
             shares.held.write().remove(&part);
+            shares.leaving.write().remove(&part);
         }
         let scope = part.scope();
         if part != Part::Entrance {
@@ -247,6 +266,7 @@ impl Stage {
         {
             cell.put_aside();
             release(cell.take_waiting());
+            self.woken.forget(&scope);
         }
         self.room.notify(usize::MAX);
     }

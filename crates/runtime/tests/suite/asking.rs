@@ -31,7 +31,7 @@ impl Worker for Between {
             }
             Kind::Reply(ticket) => self.answer(turn, *ticket, body).await?,
             Kind::TimedOut(ticket) => self.answer(turn, *ticket, "nobody".into()).await?,
-            Kind::Timer(_) | Kind::ChildEnded(_) => {}
+            Kind::Timer(_) | Kind::ChildEnded(_) | Kind::Woken => {}
         }
         Ok(())
     }

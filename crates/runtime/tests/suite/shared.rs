@@ -111,14 +111,29 @@ async fn whoever_is_late_does_no_harm_and_learns_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stages_in_memory_and_whole_stages_are_not_shared() {
+async fn each_node_has_a_stage_in_memory_for_itself() {
     let rig = Rig::new();
-    let first = node(&rig);
-    let refused = first
-        .deploy_shared(keyed(Delivery::Memory), adder(), None)
-        .await
-        .unwrap_err();
-    assert!(refused.to_string().contains("durable"), "{refused}");
+    let nodes = [node(&rig), node(&rig)];
+    for node in &nodes {
+        let deployed = node.deploy_shared(keyed(Delivery::Memory), adder(), None);
+        deployed.await.unwrap();
+        assert!(node.parts(&stage("a/adder")).is_empty());
+    }
+    let address: Address = "a/adder".parse().unwrap();
+    for (node, times) in [(&nodes[0], 1), (&nodes[1], 3)] {
+        for number in 0..times {
+            for key in 0..KEYS {
+                node.send(&address, message(key, number)).await.unwrap();
+            }
+        }
+        // Each counts from the beginning.
+        check(&rig.take("totals", KEYS * times).await, times);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whole_stages_are_not_taken() {
+    let rig = Rig::new();
     rig.deploy(keyed(Delivery::Durable), adder()).await;
     let stage = stage("a/adder");
     let refused = rig.runtime.take(&stage, Part::Bucket(0)).await;

@@ -20,10 +20,10 @@ use crate::rig::*;
 /// Longer than a batch should take.
 const COMMIT_TAKES: Duration = Duration::from_millis(30);
 
-struct SlowBus {
+pub struct SlowBus {
     inner: Arc<dyn Bus>,
     takes: Duration,
-    commits: AtomicUsize,
+    pub commits: AtomicUsize,
     /// Commits under way, by their bucket.
     underway: Mutex<HashMap<Name, usize>>,
     /// The most commits that were under way at a time: of one bucket, and of all together.
@@ -33,7 +33,7 @@ struct SlowBus {
 }
 
 #[derive(Clone, Copy)]
-enum Fault {
+pub enum Fault {
     Full,
     Timeout,
     NotHeld,
@@ -49,7 +49,7 @@ enum Fault {
 const FAULT_EVERY: usize = 11;
 
 impl SlowBus {
-    fn new(inner: &Arc<dyn Bus>, takes: Duration, faults: &[Fault]) -> Arc<Self> {
+    pub fn new(inner: &Arc<dyn Bus>, takes: Duration, faults: &[Fault]) -> Arc<Self> {
         Arc::new(Self {
             inner: inner.clone(),
             takes,

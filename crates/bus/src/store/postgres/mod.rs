@@ -25,7 +25,7 @@ mod outbox;
 mod schema;
 mod statements;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -340,6 +340,25 @@ impl Store for PostgresStore {
             )
             .await?;
         Ok(rows.first().map(|row| row.get::<_, Vec<u8>>(0).into()))
+    }
+
+    async fn states(
+        &self,
+        bucket: &Name,
+        keys: &[&[u8]],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Bytes>>, BusError> {
+        let rows = self
+            .rows(
+                ("reading state", Kind::Reads),
+                Deadline::after(timeout),
+                |statements| &statements.states,
+                &[&bucket.as_str(), &keys],
+            )
+            .await?;
+        let pair = |row: &Row| (row.get::<_, Vec<u8>>(0), row.get::<_, Vec<u8>>(1).into());
+        let found: HashMap<Vec<u8>, Bytes> = rows.iter().map(pair).collect();
+        Ok(keys.iter().map(|key| found.get(*key).cloned()).collect())
     }
 
     async fn scan(

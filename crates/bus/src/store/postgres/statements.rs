@@ -9,6 +9,7 @@ pub(super) struct Statements {
     pub raise_epoch: Statement,
     pub position: Statement,
     pub state: Statement,
+    pub states: Statement,
     pub scan: Statement,
     pub commit: Statement,
     pub outbox: Statement,
@@ -29,6 +30,7 @@ impl Statements {
             raise_epoch: one(client, schema, RAISE_EPOCH).await?,
             position: one(client, schema, POSITION).await?,
             state: one(client, schema, STATE).await?,
+            states: one(client, schema, STATES).await?,
             scan: one(client, schema, SCAN).await?,
             commit: one(client, schema, COMMIT).await?,
             outbox: one(client, schema, OUTBOX).await?,
@@ -52,6 +54,8 @@ async fn one(client: &Client, schema: &str, sql: &str) -> Result<Statement, Erro
 const POSITION: &str = "SELECT epoch, number FROM SCHEMA.buckets WHERE bucket = $1";
 
 const STATE: &str = "SELECT value FROM SCHEMA.state WHERE bucket = $1 AND key = $2";
+
+const STATES: &str = "SELECT key, value FROM SCHEMA.state WHERE bucket = $1 AND key = ANY($2)";
 
 const PUBLISHED: &str = "SELECT SCHEMA.mark_published($1, $2, $3)";
 

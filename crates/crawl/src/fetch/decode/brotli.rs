@@ -2,16 +2,18 @@
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 
-use super::{DecodeError, Output, ROOM_BYTES_MOST};
+use super::{DecodeError, Output};
 
 type State = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
 
-/// So much is made ready to be written to at once.
-const STEP_BYTES: usize = 64 << 10;
+/// So much is decompressed at once.
+const STEP_BYTES: usize = 16 << 10;
 
 /// Decompresses brotli.
 pub(super) struct Brotli {
     state: Box<State>,
+    /// Written to before it is known how much there is to write.
+    step: Box<[u8]>,
     is_whole: bool,
 }
 
@@ -20,6 +22,7 @@ impl Brotli {
         let alloc = StandardAlloc::default;
         Self {
             state: Box::new(BrotliState::new(alloc(), alloc(), alloc())),
+            step: vec![0; STEP_BYTES].into(),
             is_whole: false,
         }
     }
@@ -29,13 +32,10 @@ impl Brotli {
     }
 
     pub fn push(&mut self, input: &[u8], output: &mut Output) -> Result<(), DecodeError> {
-        const { assert!(STEP_BYTES <= ROOM_BYTES_MOST) };
         let (mut in_left, mut in_at) = (input.len(), 0);
         while !self.is_whole {
             output.make_room()?;
-            let mut out_at = output.bytes.len();
-            let mut out_left = output.spare().min(STEP_BYTES);
-            output.bytes.resize(out_at + out_left, 0);
+            let (mut out_left, mut out_at) = (output.spare().min(STEP_BYTES), 0);
             let mut written = 0;
             let result = BrotliDecompressStream(
                 &mut in_left,
@@ -43,11 +43,11 @@ impl Brotli {
                 input,
                 &mut out_left,
                 &mut out_at,
-                &mut output.bytes,
+                &mut self.step,
                 &mut written,
                 &mut self.state,
             );
-            output.bytes.truncate(out_at);
+            output.bytes.extend_from_slice(&self.step[..out_at]);
             match result {
                 BrotliResult::ResultSuccess => self.is_whole = true,
                 BrotliResult::NeedsMoreInput => break,

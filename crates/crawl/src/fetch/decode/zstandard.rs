@@ -35,7 +35,6 @@ impl Zstandard {
             let at = output.bytes.len();
             let mut to = OutBuffer::around_pos(&mut output.bytes, at);
             let left = self.decoder.run(&mut from, &mut to);
-            drop(to);
             self.is_whole = left.map_err(DecodeError::broken)? == 0;
             let is_drained = self.is_whole || output.spare() > 0;
             if from.pos() == input.len() && is_drained {

@@ -59,13 +59,31 @@ mod tests {
     #[test]
     fn numbers_are_easy_to_read() {
         assert_eq!(number(0), "0");
-        assert_eq!((number(999), number(1_234_567)), ("999".into(), "1,234,567".into()));
-        assert_eq!((bytes(999), bytes(1_500)), ("999 B".into(), "1.5 kB".into()));
-        assert_eq!((bytes(999_999), bytes(2_000_000_000)), ("1.0 MB".into(), "2.0 GB".into()));
+        assert_eq!(
+            (number(999), number(1_234_567)),
+            ("999".into(), "1,234,567".into())
+        );
+        assert_eq!(
+            (bytes(999), bytes(1_500)),
+            ("999 B".into(), "1.5 kB".into())
+        );
+        assert_eq!(
+            (bytes(999_999), bytes(2_000_000_000)),
+            ("1.0 MB".into(), "2.0 GB".into())
+        );
         assert_eq!((rate(0.0), rate(0.1)), ("0/s".into(), "6.0/min".into()));
-        assert_eq!((rate(12.34), rate(1_234.5)), ("12.3/s".into(), "1234/s".into()));
+        assert_eq!(
+            (rate(12.34), rate(1_234.5)),
+            ("12.3/s".into(), "1234/s".into())
+        );
         let seconds = |seconds: f64| time(Duration::from_secs_f64(seconds));
-        assert_eq!((seconds(1.25), seconds(42.0)), ("1.2 s".into(), "42 s".into()));
-        assert_eq!((seconds(61.0), seconds(7_260.0)), ("1 min 1 s".into(), "2 h 1 min".into()));
+        assert_eq!(
+            (seconds(1.25), seconds(42.0)),
+            ("1.2 s".into(), "42 s".into())
+        );
+        assert_eq!(
+            (seconds(61.0), seconds(7_260.0)),
+            ("1 min 1 s".into(), "2 h 1 min".into())
+        );
     }
 }

@@ -2,7 +2,9 @@
 
 use anyhow::{Context, bail, ensure};
 use crawl::domain::registrable_domain;
-use flows::document::{Document, Limits, OneOrMany, Place, PluginReference, Promise, RouterChoice, Scale, Stage};
+use flows::document::{
+    Document, Limits, OneOrMany, Place, PluginReference, Promise, RouterChoice, Scale, Stage,
+};
 use runtime::RouterKind;
 use serde_json::{Map, Value, json};
 use url::{Position, Url};

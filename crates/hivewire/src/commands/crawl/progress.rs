@@ -31,7 +31,7 @@ const HOST_CHARACTERS_MAX: usize = 48;
 /// How the watching ended.
 pub(super) enum Ending {
     /// The crawl is over.
-    Over(Seen),
+    Over(Box<Seen>),
     /// Somebody has seen enough.
     Left,
 }
@@ -91,7 +91,7 @@ pub(super) fn watch(client: &Client, flow: &str, as_json: bool) -> anyhow::Resul
         }
         if over_looks >= OVER_LOOKS {
             view.clear();
-            return Ok(Ending::Over(seen));
+            return Ok(Ending::Over(Box::new(seen)));
         }
         view.show(flow, &seen)?;
         match interrupts.recv_timeout(LOOK_EVERY) {
@@ -346,23 +346,41 @@ mod tests {
         let start = Instant::now();
         let mut seen = Seen::new(start);
         for second in 0..=20_u64 {
-            let fetched = 1_000 + if second < 10 { second * 100 } else { 900 + second * 10 };
+            let fetched = 1_000
+                + if second < 10 {
+                    second * 100
+                } else {
+                    900 + second * 10
+                };
             let answer = json!({
                 "fetched": fetched, "failed": 2, "waiting": 30, "under_way": 4, "results": { "bytes": 1_500 },
                 "hosts": [{ "host": "a.example", "fetched": fetched, "waiting": 30, "under_way": 4 }],
             });
             seen.update(&answer, start + Duration::from_secs(second));
         }
-        assert_eq!(seen.fetched_since(), 1_100, "what was there before does not count");
+        assert_eq!(
+            seen.fetched_since(),
+            1_100,
+            "what was there before does not count"
+        );
         let line = seen.line();
-        assert!(line.starts_with("2,100 fetched, 26 queued, 4 under way, 10.0/s now"), "{line}");
+        assert!(
+            line.starts_with("2,100 fetched, 26 queued, 4 under way, 10.0/s now"),
+            "{line}"
+        );
         assert!(line.ends_with("1.5 kB, 2 failed"), "{line}");
         let block = seen.block("c");
         assert!(block.contains("a.example    2,100"), "{block}");
         // A node is gone, and its pages with it.
-        seen.update(&json!({ "fetched": 7, "missing": { "b": "no answer" } }), start);
+        seen.update(
+            &json!({ "fetched": 7, "missing": { "b": "no answer" } }),
+            start,
+        );
         assert_eq!(seen.fetched, 2_100);
-        assert!(seen.block("c").ends_with("the numbers of b are missing: no answer"));
+        assert!(
+            seen.block("c")
+                .ends_with("the numbers of b are missing: no answer")
+        );
     }
 
     #[test]

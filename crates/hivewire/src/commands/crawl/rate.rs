@@ -33,7 +33,9 @@ impl FromStr for Rate {
             return Ok(Self::Unlimited);
         }
         let wrong = || {
-            format!("{text:?} is no rate: write 10/min, 2/s or 100/h, or unlimited for a server of your own")
+            format!(
+                "{text:?} is no rate: write 10/min, 2/s or 100/h, or unlimited for a server of your own"
+            )
         };
         let (number, unit) = text.split_once('/').ok_or_else(wrong)?;
         let number: f64 = number.trim().parse().map_err(|_| wrong())?;

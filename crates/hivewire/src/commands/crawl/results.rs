@@ -269,7 +269,7 @@ impl Search {
             let page = &hit["page"];
             let title = printable(&text_of(page, "title"), TITLE_CHARACTERS_MAX);
             let url = printable(&text_of(page, "url"), URL_CHARACTERS_MAX);
-            line(&format!("{url}  {title}").trim_end())?;
+            line(format!("{url}  {title}").trim_end())?;
             line(&format!("  {}", snippet(&hit["snippet"], is_bold)))?;
         }
         Ok(Exit::Done)
@@ -326,7 +326,11 @@ impl List {
         }
         let crawls = answer["crawls"].as_array().into_iter().flatten();
         let row = |crawl: &Value| {
-            let state = if crawl["runs"] == true { "running" } else { "stopped" };
+            let state = if crawl["runs"] == true {
+                "running"
+            } else {
+                "stopped"
+            };
             vec![
                 text_of(crawl, "flow"),
                 state.to_owned(),
@@ -371,7 +375,11 @@ impl Show {
             .map(host_row)
             .collect();
         if !rows.is_empty() {
-            let text = table(&["host", "fetched", "waiting", "under way"], &[1, 2, 3], &rows);
+            let text = table(
+                &["host", "fetched", "waiting", "under way"],
+                &[1, 2, 3],
+                &rows,
+            );
             std::io::stdout().write_all(text.as_bytes())?;
         }
         Ok(Exit::Done)
@@ -380,7 +388,11 @@ impl Show {
 
 fn shown(flow: &str, crawl: &Value) -> Vec<String> {
     let count = |value: &Value| number(value.as_u64().unwrap_or_default());
-    let state = if crawl["over"] == true { "is over" } else { "goes on" };
+    let state = if crawl["over"] == true {
+        "is over"
+    } else {
+        "goes on"
+    };
     let mut lines = vec![format!(
         "{flow} {state}: {} fetched, {} waiting, {} of them under way, {} failed",
         count(&crawl["fetched"]),
@@ -439,7 +451,11 @@ mod tests {
         let answer = json!({ "page": null, "refusal": { "at": 0, "from": "https://a.example/", "depth": 2 } });
         assert_eq!(
             details(&answer),
-            ["when: 1970-01-01T00:00:00.000Z", "linked from: https://a.example/", "links from a seed: 2"]
+            [
+                "when: 1970-01-01T00:00:00.000Z",
+                "linked from: https://a.example/",
+                "links from a seed: 2"
+            ]
         );
     }
 }

@@ -9,7 +9,11 @@ use crate::commands::output::{json_line, line, printable};
 use crate::exit::Exit;
 
 /// Rules that say that something went wrong, rather than that somebody wanted it so.
-const ERRORS: &[&str] = &["network", "status", "size", "redirects", "private", "decode"];
+#[rustfmt::skip]
+const ERRORS: &[&str] = &[
+    "status", "name", "connect", "proxy", "tls", "timeout", "too-large", "bomb", "broken-body", "closed", "protocol",
+    "redirect-loop", "too-many-redirects", "redirect-wrong", "sitemap",
+];
 const RULE_CHARACTERS_MAX: usize = 40;
 
 /// Shows it. A crawl that has not fetched a single page has failed.
@@ -85,7 +89,11 @@ fn listed(counts: &Map<String, Value>) -> String {
         .collect();
     counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), (*name).clone()));
     let one = |(name, count): &(&String, u64)| {
-        format!("{} {}", printable(name, RULE_CHARACTERS_MAX), number(*count))
+        format!(
+            "{} {}",
+            printable(name, RULE_CHARACTERS_MAX),
+            number(*count)
+        )
     };
     counts.iter().map(one).collect::<Vec<_>>().join(", ")
 }
@@ -134,14 +142,26 @@ mod tests {
             "results": {
                 "pages": 1_200, "bytes": 5_000_000,
                 "statuses": { "200": 1_100, "404": 100 },
-                "refused": { "robots": 7, "domain": 90, "network": 2 },
+                "refused": { "robots": 7, "domain": 90, "timeout": 2 },
             },
         });
         let lines = lines("c", &Seen::new(Instant::now()), &crawl);
-        assert!(lines.contains(&"stored: 1,200 pages, 5.0 MB".to_owned()), "{lines:?}");
-        assert!(lines.contains(&"by status: 200 1,100, 404 100".to_owned()), "{lines:?}");
-        assert!(lines.contains(&"refused by rule: domain 90, robots 7".to_owned()), "{lines:?}");
-        assert!(lines.contains(&"errors: network 2".to_owned()), "{lines:?}");
-        assert!(lines.contains(&"results: /data/files/crawls/c".to_owned()), "{lines:?}");
+        assert!(
+            lines.contains(&"stored: 1,200 pages, 5.0 MB".to_owned()),
+            "{lines:?}"
+        );
+        assert!(
+            lines.contains(&"by status: 200 1,100, 404 100".to_owned()),
+            "{lines:?}"
+        );
+        assert!(
+            lines.contains(&"refused by rule: domain 90, robots 7".to_owned()),
+            "{lines:?}"
+        );
+        assert!(lines.contains(&"errors: timeout 2".to_owned()), "{lines:?}");
+        assert!(
+            lines.contains(&"results: /data/files/crawls/c".to_owned()),
+            "{lines:?}"
+        );
     }
 }

@@ -53,6 +53,7 @@ pub(super) const CHANGEABLE: &[Changeable] = changeable! {
     "broker.memory_bytes_max" => broker.memory_bytes_max, broker;
     "broker.names_max" => broker.names_max, broker;
     "broker.queues" => broker.queues, broker;
+    "broker.state.memory_bytes_max" => broker.state.memory_bytes_max, broker;
     "broker.topics.memory_bytes_max" => broker.topics.memory_bytes_max, broker;
     "broker.topics.tries_max" => broker.topics.tries_max, broker;
     "deploy.fetch_seconds_max" => deploy.fetch_seconds_max, deploy;

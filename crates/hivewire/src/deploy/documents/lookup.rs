@@ -67,16 +67,12 @@ impl Deployments {
         for (name, stage) in &document.stages {
             let promise = document.promise(stage);
             let path = Path::stage(name).to("delivery");
-            match (promise.delivery(), commit) {
-                (Delivery::Memory, _) if self.sharing.is_some() => problems.error(
+            if let (Delivery::Durable, bus::Given::No(reason)) = (promise.delivery(), commit) {
+                let promise = promise.name();
+                problems.error(
                     &path,
-                    "at-most-once keeps events in the memory of one node, and several share this stage: choose at-least-once or state-once",
-                ),
-                (Delivery::Durable, bus::Given::No(reason)) => {
-                    let promise = promise.name();
-                    problems.error(&path, format_args!("the bus of this node cannot keep {promise}: {reason}"));
-                }
-                _ => {}
+                    format_args!("the bus of this node cannot keep {promise}: {reason}"),
+                );
             }
         }
     }

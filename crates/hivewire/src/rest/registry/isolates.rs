@@ -2,7 +2,7 @@
 
 use control::Member;
 use kernel::StageAddress;
-use runtime::StageKind;
+use runtime::{Delivery, StageKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -107,7 +107,7 @@ fn places(
 }
 
 /// The nodes that have the workers of a stage now, in the order of the workers. Each node has all workers
-/// of a keyed stage, so there it is one for each node.
+/// of a keyed stage and of one in memory, so there it is one for each node.
 fn holders(nodes: &[(Member, bool)], stage: &StageShown) -> Vec<String> {
     let spec = &stage.stage.spec;
     let address = spec.address.to_string();
@@ -118,14 +118,14 @@ fn holders(nodes: &[(Member, bool)], stage: &StageShown) -> Vec<String> {
             Some((&member.last.node, &beat.holds))
         })
         .collect();
-    let first_worker = match spec.kind {
-        StageKind::Pool(_) => 0,
-        // The owner comes before the workers.
-        StageKind::Routed(_) => 1,
-        StageKind::Keyed(_) => {
+    let first_worker = match (spec.delivery, &spec.kind) {
+        (Delivery::Memory, _) | (_, StageKind::Keyed(_)) => {
             let having = claims.iter().filter(|(_, holds)| holds.count() > 0);
             return having.map(|(node, _)| (*node).clone()).collect();
         }
+        (_, StageKind::Pool(_)) => 0,
+        // The owner comes before the workers.
+        (_, StageKind::Routed(_)) => 1,
     };
     let holder = |worker: u32| {
         let mut holding = claims.iter().filter(|(_, holds)| holds.contains(worker));
