@@ -1,6 +1,6 @@
 //! How much CPU time and disk a page takes in a store: text and body of a page of 10 KB, full-text index off unless told.
 //!
-//!     cargo run --release -p hivewire-crawl --example measure_store -- [pages=50000] [batch=128] [search] [page_bytes=8192]
+//!     cargo run --release -p hivewire-crawl --example measure_store -- [pages=50000] [batch=128] [search] [page_bytes=4096]
 //!         [at=FOLDER|postgres://…] [refusals=N for each page]
 
 use std::time::Instant;
