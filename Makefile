@@ -36,6 +36,7 @@ lint: cargo ## format, lints and documentation without warnings
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 	$(CARGO) fmt --all --manifest-path tests/workers/Cargo.toml --check
 	$(CARGO) fmt --manifest-path examples/workers/rust/Cargo.toml --check
+	$(CARGO) fmt --manifest-path bench/peers/spider/Cargo.toml --check
 	$(CARGO) clippy --release --locked --manifest-path tests/workers/Cargo.toml --target-dir target/lint -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --locked --workspace --no-deps --quiet
 

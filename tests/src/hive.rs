@@ -398,6 +398,19 @@ impl Hive {
             .map_err(io_error("ask over HTTP"))
     }
 
+    /// A command of the same binary that talks to this broker.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command
+            .args(arguments)
+            .arg("--server")
+            .arg(format!("http://{}", self.http))
+            .arg("--data")
+            .arg(&self.data)
+            .stdin(Stdio::null());
+        command
+    }
+
     /// How often it wrote this to standard output or error.
     pub fn times_said(&self, text: &str) -> usize {
         let bytes = fs::read(&self.log).unwrap_or_default();

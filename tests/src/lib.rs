@@ -3,8 +3,8 @@
 //! The main type is [`hive::Hive`]: the broker as a process of its own. Around it stand raw
 //! clients ([`stomp_client`], [`gamq_client`], [`http`], [`event_client`]), networks that misbehave ([`proxy`],
 //! [`network`]),
-//! disks that forget or fill up ([`lossy_fs`], [`small_disk`]), and the [`oracle`] that judges
-//! what came of it.
+//! disks that forget or fill up ([`lossy_fs`], [`small_disk`]), a [`site`] full of traps for crawlers, and the
+//! [`oracle`] that judges what came of it.
 //!
 //! ```no_run
 //! use hivewire_tests::hive::Hive;
@@ -20,6 +20,7 @@
 //!
 //! It shares no code with the binary on purpose: a mistake in a codec must not hide itself.
 
+pub mod crawl;
 pub mod event_client;
 pub mod gamq_client;
 pub mod hive;
@@ -30,6 +31,7 @@ pub mod nodes;
 pub mod oracle;
 pub mod poll;
 pub mod proxy;
+pub mod site;
 pub mod small_disk;
 pub mod soak;
 pub mod stomp_client;

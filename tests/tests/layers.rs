@@ -70,6 +70,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "hivewire-build",
             "hivewire-bus",
             "hivewire-control",
+            "hivewire-crawl",
             "hivewire-flows",
             "hivewire-journal",
             "hivewire-kernel",

@@ -1,6 +1,11 @@
 //! What is compared: one table of cases, and how one of them is run.
 
 mod control;
+mod crawl_content;
+mod crawl_known;
+mod crawl_nodes;
+mod crawl_site;
+mod crawl_workers;
 mod elastic;
 mod flow_chain;
 mod flow_plugins;
@@ -23,6 +28,10 @@ mod worker_replace;
 mod worker_start;
 mod worker_tell;
 
+use std::time::Duration;
+
+use crate::crawls::known::Known;
+use crate::crawls::served::Served;
 use crate::drivers::LoadError;
 use crate::elastic::plot;
 use crate::elastic::staircase::{Staircase, climb};
@@ -190,6 +199,11 @@ pub fn all() -> Vec<&'static Case> {
         .chain(node_fifty::CASES)
         .chain(control::CASES)
         .chain(elastic::CASES)
+        .chain(crawl_site::CASES)
+        .chain(crawl_content::CASES)
+        .chain(crawl_nodes::CASES)
+        .chain(crawl_workers::CASES)
+        .chain(crawl_known::CASES)
         .collect()
 }
 
@@ -226,6 +240,8 @@ pub struct Systems {
     postgres: Option<Postgres>,
     crowd: Option<Crowd>,
     staircases: Option<(u32, Staircase, Staircase)>,
+    site: Option<Served>,
+    known: Option<Known>,
     destinations: u32,
 }
 
@@ -257,6 +273,26 @@ impl Systems {
             self.crowd = Some(Crowd::gather(nodes)?);
         }
         Ok(self.crowd.as_ref().expect("it was just gathered"))
+    }
+
+    /// A site of so many pages on one host.
+    fn site(&mut self, pages: u32) -> Result<&Served> {
+        let pages = u64::from(pages);
+        if self.site.as_ref().is_none_or(|site| site.pages() != pages) {
+            self.site = None;
+            self.site = Some(Served::start(pages, 1, Duration::ZERO)?);
+        }
+        Ok(self.site.as_ref().expect("it was just served"))
+    }
+
+    /// A node that knows so many URLs. To learn them takes minutes, so all cases share it.
+    fn known(&mut self, urls: u32) -> Result<&mut Known> {
+        let urls = u64::from(urls);
+        if self.known.as_ref().is_none_or(|known| known.urls != urls) {
+            self.known = None;
+            self.known = Some(Known::learn(urls)?);
+        }
+        Ok(self.known.as_mut().expect("it has just learned them"))
     }
 
     /// A run of the staircase with scaling and one without, in so many hundredths of the whole time. They take minutes, so

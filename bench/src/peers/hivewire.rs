@@ -195,7 +195,7 @@ impl QueueLengths {
 
 /// Takes the binary from the environment, from beside the running program (tests run one level
 /// deeper, in `deps`), or from the workspace's own target directory.
-pub(super) fn find_binary() -> Result<PathBuf> {
+pub(crate) fn find_binary() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os(BINARY_VARIABLE) {
         return Ok(PathBuf::from(named));
     }

@@ -5,11 +5,13 @@ pub mod activemq;
 mod certificate;
 pub mod hivewire;
 pub mod nats;
+pub mod nginx;
 pub mod node;
 pub mod postgres;
 mod process;
+pub(crate) mod program;
 pub mod rabbitmq;
-mod rest;
+pub(crate) mod rest;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -81,7 +83,7 @@ pub enum PeerError {
 }
 
 impl PeerError {
-    fn system(action: impl Into<String>, source: std::io::Error) -> Self {
+    pub(crate) fn system(action: impl Into<String>, source: std::io::Error) -> Self {
         Self::System {
             action: action.into(),
             source,
@@ -193,7 +195,7 @@ fn exchange(address: SocketAddr, request: &[u8], answer_bytes: usize) -> std::io
     Ok(answer)
 }
 
-fn write_file(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text)
         .map_err(|error| PeerError::system(format!("write {}", path.display()), error))
 }

@@ -71,6 +71,16 @@ impl Node {
         &self.name
     }
 
+    /// Where HTTP clients connect.
+    pub fn http_address(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// The secret that HTTP clients must show.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
     /// Its process id, or nothing after it was killed.
     pub fn process_id(&self) -> Option<u32> {
         self.process.as_ref().map(Process::id)

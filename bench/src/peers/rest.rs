@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// What is asked.
-pub(super) struct Request<'a> {
+pub(crate) struct Request<'a> {
     pub method: &'static str,
     pub path: &'a str,
     pub token: Option<&'a str>,

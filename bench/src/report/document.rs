@@ -75,6 +75,17 @@ counts as late from then on. What is lost, doubled or out of order within its ke
 ![Events handled, workers and average latency over the 250 s of the staircase, with scaling and without](plots/staircase.svg)
 ";
 
+const CRAWLS: &str = "\
+Crawlers share the machine and its two cores with the nginx that serves them. Pages are made from their numbers: 7 to 12 KB of
+words, 20 to 30 links, some of them to a part that `robots.txt` closes. The server writes down what it sent: a crawl that leaves
+out a page, or has one that is closed, is an error, not a figure. Ours is a node with its defaults and the command `hivewire
+crawl --rate unlimited`, with a new data folder each time; its time goes from the command to the moment when every page is
+stored. Scrapy and spider are programs of a few lines, as their documentation shows them, in processes of their own; their time
+begins when they do, without the start of the process.
+
+![Workers of each stage over the time of a crawl](plots/crawl.svg)
+";
+
 const REPEAT: &str = "\
 To repeat it: `tests/tools/install bench`, `cargo build --release`,
 `cargo run --release -p hivewire-bench`. With `--only NAME` one case runs and only its row changes;
@@ -88,6 +99,7 @@ const STAGE: &str = "stage-";
 const FLOW: &str = "flow-";
 const NEXMARK: &str = "nexmark-";
 const WORD: &str = "word-";
+const CRAWL: &str = "crawl-";
 
 fn kind_of(case: &Case) -> Option<&'static str> {
     let kinds = [
@@ -96,6 +108,7 @@ fn kind_of(case: &Case) -> Option<&'static str> {
         (FLOW, FLOW),
         (NEXMARK, FLOW),
         (WORD, FLOW),
+        (CRAWL, CRAWL),
     ];
     let found = kinds.iter().find(|(begin, _)| case.name.starts_with(begin));
     found.map(|(_, kind)| *kind)
@@ -111,6 +124,7 @@ pub fn document(cases: &[&Case], rows: &[Row], machine: &Machine) -> String {
         ("Brokers", BROKERS, None),
         ("Workers", WORKERS, Some(WORKER)),
         ("Streams of events", FLOWS, Some(FLOW)),
+        ("Crawlers", CRAWLS, Some(CRAWL)),
         ("Stages over the network", STAGES, Some(STAGE)),
     ] {
         let cases = cases.iter().filter(|case| kind_of(case) == kind);

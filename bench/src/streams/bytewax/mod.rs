@@ -2,8 +2,8 @@
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
@@ -11,10 +11,10 @@ use super::events::Event;
 use super::generator::event;
 use super::lines::line;
 use super::{Outcome, Query};
+use crate::peers::program::output_of;
 use crate::workers::{PATIENCE, Result, WorkerError, refused};
 
 const WORKERS: &str = "1";
-const POLL: Duration = Duration::from_millis(20);
 
 /// Runs a query over so many events, which are made before and read into memory before the clock runs.
 pub fn run(query: Query, events: u32) -> Result<Outcome> {
@@ -82,36 +82,13 @@ fn write_event(lines: &mut impl Write, event: &Event) -> std::io::Result<()> {
 /// What the program printed.
 fn run_python(query: Query, events: &Path) -> Result<String> {
     let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut child = Command::new(python(bench))
+    let mut command = Command::new(python(bench));
+    command
         .arg(bench.join("src/streams/bytewax/queries.py"))
         .arg(query.name())
         .arg(events)
-        .arg(WORKERS)
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(refused(
-            "start Python; `tests/tools/install bench` installs what it needs",
-        ))?;
-    let deadline = Instant::now() + PATIENCE;
-    // What it prints fits into the pipe, so it never waits for us.
-    while child
-        .try_wait()
-        .map_err(refused("wait for Python"))?
-        .is_none()
-    {
-        if Instant::now() > deadline {
-            child.kill().map_err(refused("end Python"))?;
-            child.wait().map_err(refused("end Python"))?;
-            return Err(WorkerError::TooLate {
-                what: "the end of Bytewax".to_owned(),
-            });
-        }
-        std::thread::sleep(POLL);
-    }
-    let output = child
-        .wait_with_output()
-        .map_err(refused("read from Python"))?;
-    String::from_utf8(output.stdout).map_err(refused("read from Python"))
+        .arg(WORKERS);
+    output_of("Bytewax", command, PATIENCE).map_err(refused("run Bytewax"))
 }
 
 fn python(bench: &Path) -> PathBuf {

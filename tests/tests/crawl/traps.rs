@@ -1,0 +1,175 @@
+//! Whatever goes wrong on the web, all at once, beside pages that are as they should be.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use hivewire_tests::crawl::{self, LOCAL};
+use hivewire_tests::hive::Hive;
+use hivewire_tests::site::Site;
+use hivewire_tests::site::traps::{JAPANESE, LATIN};
+use serde_json::{Value, json};
+
+use crate::{FLOW, ONE_AT_A_TIME};
+
+const DEPTH_MAX: u32 = 12;
+const OVER_WITHIN: Duration = Duration::from_secs(120);
+/// Little enough to make a difference, and more than any clean page here has.
+const BODY_BYTES_MAX: u32 = 4 << 20;
+
+/// Traps with the rule that stops them.
+const STOPPED: &[(&str, &str)] = &[
+    ("/traps/redirect-loop/there", "redirects"),
+    ("/traps/redirect-loop/itself", "redirects"),
+    ("/traps/redirect-chain/40", "redirects"),
+    ("/traps/redirect-inwards", "private"),
+    ("/traps/endless-body", "size"),
+    ("/traps/bomb", "size"),
+    ("/traps/huge", "size"),
+    ("/traps/drip", "network"),
+    ("/traps/slow-head", "network"),
+    ("/traps/silent", "network"),
+    ("/traps/cut", "network"),
+    ("/traps/chunks", "network"),
+    ("/traps/binary", "content"),
+    ("/traps/broken", "status"),
+];
+
+/// Traps that are no reason not to have the page.
+const FETCHED: &[&str] = &[
+    "/traps/redirect-chain/3",
+    "/traps/closing/1",
+    "/traps/closing/8",
+    "/traps/charset/latin-1",
+    "/traps/charset/wrong",
+    "/traps/charset/utf-16",
+    "/traps/charset/shift-jis",
+    "/traps/charset/unknown",
+    "/traps/busy",
+    "/traps/away",
+    "/traps/base/below/right",
+    "/traps/near/1",
+];
+
+/// Limits that are reached sooner than those that people want.
+fn impatient(document: &mut Value) {
+    for stage in ["robots", "download"] {
+        let fetch = &mut document["stages"][stage]["parameters"]["fetch"];
+        fetch["whole_timeout_ms"] = json!(3_000);
+        fetch["first_byte_timeout_ms"] = json!(2_000);
+        fetch["body_bytes_max"] = json!(BODY_BYTES_MAX);
+    }
+    let frontier = &mut document["stages"]["frontier"]["parameters"];
+    frontier["tries_max"] = json!(5);
+    frontier["retry_after"] = json!("300ms");
+    frontier["pace"]["back_off_min_ms"] = json!(100);
+    frontier["pace"]["back_off_max_ms"] = json!(1_000);
+}
+
+#[test]
+fn every_trap_is_told_and_everything_else_is_there() -> Result<()> {
+    let _alone = ONE_AT_A_TIME.lock();
+    let site = Site::options()
+        .pages(60)
+        .hosts(2)
+        .traps()
+        .close_every(7)
+        .start()?;
+    let hive = Hive::start()?;
+    let url = site.url("/");
+    let depth = DEPTH_MAX.to_string();
+    let mut arguments = [
+        &[url.as_str(), "--name", FLOW, "--depth", &depth],
+        &LOCAL[..],
+    ]
+    .concat();
+    for host in site.hosts() {
+        arguments.extend(["--domain", host]);
+    }
+    let mut document = crawl::document(&hive, &arguments)?;
+    impatient(&mut document);
+    crawl::apply(&hive, &document)?;
+    let over = crawl::wait_until_over(&hive, FLOW, OVER_WITHIN)?;
+    eprintln!("{}", over["results"]);
+
+    assert_eq!(site.missing(), Vec::<String>::new());
+    let mut wrong = Vec::new();
+    for (path, rule) in STOPPED {
+        let why = crawl::why(&hive, FLOW, &site.url(path))?;
+        if why["fate"] != "refused" || why["refusal"]["rule"] != *rule {
+            wrong.push(format!("{path} should be stopped by {rule}: {why}"));
+        }
+    }
+    for path in FETCHED {
+        let why = crawl::why(&hive, FLOW, &site.url(path))?;
+        if why["fate"] != "fetched" {
+            wrong.push(format!("{path} should be there: {why}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    endless_ones_are_bounded(&site, &hive)?;
+    documents_are_obeyed(&site);
+    texts_are_readable(&site, &hive)?;
+    memory_is_bounded(&hive)
+}
+
+fn endless_ones_are_bounded(site: &Site, hive: &Hive) -> Result<()> {
+    let log = site.log();
+    for (trap, most) in [
+        ("/traps/calendar", 150),
+        ("/traps/deep", DEPTH_MAX as usize),
+        ("/traps/long", DEPTH_MAX as usize),
+        // Five pages, once the ids are gone.
+        ("/traps/session", 5),
+        // Not one request more than a client makes who gives up.
+        ("/traps/redirect-loop", 25),
+        ("/traps/redirect-chain", 4 + 10),
+    ] {
+        let times = log.times_below(trap);
+        assert!(
+            (1..=most).contains(&times),
+            "{trap} was asked for {times} times"
+        );
+    }
+    let far = site.url("/traps/calendar/2027/12/1");
+    let (rule, reason) = crawl::refusal(hive, FLOW, &far)?;
+    assert_eq!(rule, "depth", "{reason}");
+    Ok(())
+}
+
+fn documents_are_obeyed(site: &Site) {
+    let log = site.log();
+    for never in [
+        "/traps/nofollow/link",
+        "/traps/meta/behind-nofollow",
+        "/traps/meta/behind-header",
+        "/traps/base/right",
+    ] {
+        assert_eq!(log.times(never), 0, "{never}");
+    }
+    for once in ["/traps/meta/behind-noindex", "/traps/base/below/right"] {
+        assert_eq!(log.times(once), 1, "{once}");
+    }
+}
+
+fn texts_are_readable(site: &Site, hive: &Hive) -> Result<()> {
+    let stored = crawl::pages(hive, FLOW)?;
+    for (path, text) in [
+        ("/traps/charset/latin-1", LATIN),
+        ("/traps/charset/wrong", LATIN),
+        ("/traps/charset/utf-16", LATIN),
+        ("/traps/charset/shift-jis", JAPANESE),
+        ("/traps/charset/unknown", LATIN),
+    ] {
+        let page = &stored[&site.url(path)];
+        assert_eq!(page["title"], text, "{page}");
+    }
+    Ok(())
+}
+
+/// Neither the bomb nor the endless body was ever in memory.
+fn memory_is_bounded(hive: &Hive) -> Result<()> {
+    let peak = hive.memory_bytes_peak()?;
+    eprintln!("{} MiB at most", peak >> 20);
+    assert!(peak < 300 << 20, "{} MiB", peak >> 20);
+    Ok(())
+}
