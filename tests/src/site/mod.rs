@@ -337,6 +337,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn pages_are_served_and_written_down() {
         let site = Site::options().pages(10).hosts(3).start().unwrap();
         assert_eq!(get(&site, 0, "/robots.txt").status, 200);
