@@ -1,7 +1,7 @@
 //! Which addresses belong to the public internet. Whoever fetches what somebody else named asks here first, so that nobody
 //! is led to machines behind the firewall.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether an address belongs to the public internet.
 pub fn is_public(address: IpAddr) -> bool {
