@@ -186,7 +186,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn all_urls_differ_and_belong_to_their_host() {
         let mut all = HashSet::new();
         for first in (0..10_000).step_by(MESSAGE_URLS as usize) {

@@ -58,7 +58,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn what_crawlers_print_is_read() {
         let crawled = Crawled::read("1000 2.0 0.5\n").expect("it is right");
         assert_eq!((crawled.rate(), crawled.processor_ms()), (500.0, 0.5));

@@ -93,7 +93,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn every_stage_has_its_band_and_the_busiest_stands_out() {
         let seen = Seen {
             every: 0.5,

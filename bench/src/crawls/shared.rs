@@ -61,7 +61,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn the_difference_is_a_share_of_all() {
         let shared = Shared {
             crawled: Crawled {

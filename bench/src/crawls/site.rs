@@ -111,7 +111,6 @@ mod tests {
     const PAGES: u64 = 1_000;
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn pages_have_the_size_and_the_links_that_are_described() {
         for number in 0..PAGES {
             let page = page(number, PAGES);
@@ -126,7 +125,6 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn every_page_can_be_reached() {
         let mut seen = HashSet::from([0]);
         let mut next = vec![0];

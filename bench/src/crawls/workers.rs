@@ -92,7 +92,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn most_and_average_are_found() {
         let seen = Seen {
             every: 1.0,

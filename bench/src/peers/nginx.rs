@@ -184,7 +184,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn pages_are_told_apart_from_other_answers() {
         let log = "a:1/ 200\na:1/robots.txt 200\na:1/x 404\na:1/ 200\na:1/ping-7 404\n";
         let sent = Sent::read(log);

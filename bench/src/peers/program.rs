@@ -61,7 +61,6 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn what_is_printed_comes_back_and_failures_are_told() {
         let patience = Duration::from_secs(10);
         let printed = output_of("it", shell("echo 42"), patience).expect("it prints");

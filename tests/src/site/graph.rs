@@ -136,7 +136,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn every_page_of_every_host_can_be_reached_and_is_the_same_each_time() {
         let options = SiteOptions {
             pages: 60,

@@ -167,7 +167,6 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn haste_and_crowds_are_found() {
         let visits = [visit(0, 30), visit(100, 130), visit(150, 180)];
         assert_eq!(closest(&visits), Some(Duration::from_millis(50)));

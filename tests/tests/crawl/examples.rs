@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hivewire_tests::crawl;
@@ -71,12 +70,11 @@ fn broken_links_are_listed_with_the_page_that_has_them() -> Result<()> {
     let site = Site::options().pages(4).traps().start()?;
     let hive = Hive::start()?;
     run(&hive, "broken-links", &site, "/traps/gone/")?;
-    crawl::wait_until_over(&hive, "broken-links", OVER_WITHIN)?;
     let table = hive.data().join("files/broken-links.csv");
     let mut text = String::new();
     let from = site.url("/traps/gone/");
     let wanted = [("/traps/gone/404", "404"), ("/traps/gone/410", "410")];
-    let is_written = wait_until(Duration::from_secs(10), || {
+    let is_written = wait_until(OVER_WITHIN, || {
         text = fs::read_to_string(&table).unwrap_or_default();
         wanted.iter().all(|(path, status)| {
             let mut lines = text.lines();

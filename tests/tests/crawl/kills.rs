@@ -93,7 +93,7 @@ fn every_page_is_there_after_many_kills() -> Result<()> {
 #[test]
 fn control_a_frontier_in_memory_loses_pages() -> Result<()> {
     let _alone = ONE_AT_A_TIME.lock();
-    let killed = kill_while_crawling(2, |document| {
+    let killed = kill_while_crawling(1, |document| {
         for stage in ["seen", "frontier"] {
             document["stages"][stage]["delivery"] = json!("at-most-once");
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use hivewire_tests::crawl::{self, LOCAL};
 use hivewire_tests::hive::Hive;
-use hivewire_tests::site::Site;
 use hivewire_tests::site::traps::{JAPANESE, LATIN};
+use hivewire_tests::site::{Site, Untrusted};
 use serde_json::{Value, json};
 
 use crate::{FLOW, ONE_AT_A_TIME};
@@ -18,25 +18,28 @@ const BODY_BYTES_MAX: u32 = 4 << 20;
 
 /// Traps with the rule that stops them.
 const STOPPED: &[(&str, &str)] = &[
-    ("/traps/redirect-loop/there", "redirects"),
-    ("/traps/redirect-loop/itself", "redirects"),
-    ("/traps/redirect-chain/40", "redirects"),
-    ("/traps/redirect-inwards", "private"),
-    ("/traps/endless-body", "size"),
-    ("/traps/bomb", "size"),
-    ("/traps/huge", "size"),
-    ("/traps/drip", "network"),
-    ("/traps/slow-head", "network"),
-    ("/traps/silent", "network"),
-    ("/traps/cut", "network"),
-    ("/traps/chunks", "network"),
+    ("/traps/redirect-loop/there", "redirect"),
+    ("/traps/redirect-loop/itself", "redirect"),
+    ("/traps/redirect-chain/3", "redirect"),
+    ("/traps/redirect-chain/40", "redirect"),
+    ("/traps/redirect-chain/29", "redirects"),
+    ("/traps/redirect-endless/12", "redirects"),
+    ("/traps/redirect-inwards", "redirect"),
+    ("/traps/endless-body", "too-large"),
+    ("/traps/bomb", "bomb"),
+    ("/traps/huge", "too-large"),
+    ("/traps/drip", "timeout"),
+    ("/traps/slow-head", "timeout"),
+    ("/traps/silent", "timeout"),
+    ("/traps/cut", "broken-body"),
+    ("/traps/chunks", "broken-body"),
     ("/traps/binary", "content"),
     ("/traps/broken", "status"),
 ];
 
 /// Traps that are no reason not to have the page.
 const FETCHED: &[&str] = &[
-    "/traps/redirect-chain/3",
+    "/traps/redirect-chain/0",
     "/traps/closing/1",
     "/traps/closing/8",
     "/traps/charset/latin-1",
@@ -61,8 +64,10 @@ fn impatient(document: &mut Value) {
     let frontier = &mut document["stages"]["frontier"]["parameters"];
     frontier["tries_max"] = json!(5);
     frontier["retry_after"] = json!("300ms");
-    frontier["pace"]["back_off_min_ms"] = json!(100);
-    frontier["pace"]["back_off_max_ms"] = json!(1_000);
+    frontier["pace"]["back_off_min"] = json!("100ms");
+    frontier["pace"]["back_off_max"] = json!("1s");
+    frontier["pace"]["delay_min"] = json!("10ms");
+    frontier["pace"]["delay_max"] = json!("200ms");
 }
 
 #[test]
@@ -74,15 +79,17 @@ fn every_trap_is_told_and_everything_else_is_there() -> Result<()> {
         .traps()
         .close_every(7)
         .start()?;
+    let untrusted = Untrusted::start()?;
     let hive = Hive::start()?;
-    let url = site.url("/");
+    let (url, untrusted_url) = (site.url("/"), untrusted.url());
+    let untrusted_host = untrusted.host();
     let depth = DEPTH_MAX.to_string();
     let mut arguments = [
-        &[url.as_str(), "--name", FLOW, "--depth", &depth],
+        &[&url, &untrusted_url, "--name", FLOW, "--depth", &depth],
         &LOCAL[..],
     ]
     .concat();
-    for host in site.hosts() {
+    for host in site.hosts().iter().chain([&untrusted_host]) {
         arguments.extend(["--domain", host]);
     }
     let mut document = crawl::document(&hive, &arguments)?;
@@ -105,6 +112,10 @@ fn every_trap_is_told_and_everything_else_is_there() -> Result<()> {
             wrong.push(format!("{path} should be there: {why}"));
         }
     }
+    let why = crawl::why(&hive, FLOW, &untrusted_url)?;
+    if why["refusal"]["rule"] != "tls" || untrusted.shown() == 0 {
+        wrong.push(format!("nobody vouches for {untrusted_url}: {why}"));
+    }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     endless_ones_are_bounded(&site, &hive)?;
     documents_are_obeyed(&site);
@@ -122,7 +133,8 @@ fn endless_ones_are_bounded(site: &Site, hive: &Hive) -> Result<()> {
         ("/traps/session", 5),
         // Not one request more than a client makes who gives up.
         ("/traps/redirect-loop", 25),
-        ("/traps/redirect-chain", 4 + 10),
+        ("/traps/redirect-chain", 4 + 11),
+        ("/traps/redirect-endless", 11),
     ] {
         let times = log.times_below(trap);
         assert!(

@@ -11,6 +11,8 @@ pub(crate) struct Entry {
     pub depth: u32,
     /// The page that it was found on; empty for a seed.
     pub from: Arc<str>,
+    /// How many redirects in a row led to it.
+    pub redirects: u32,
     /// How often it was asked for without success.
     pub tries: u32,
     /// When it may be asked for again, in milliseconds since 1970.
@@ -19,17 +21,21 @@ pub(crate) struct Entry {
 
 const FORMAT: u8 = 1;
 
-/// Writes entries. Those with the same page and depth share them, and each URL is written from where it differs from the one before.
+/// Writes entries. Those that came the same way share how, and each URL is written from where it differs from the one before.
 pub(crate) fn encode(entries: &[Entry]) -> Vec<u8> {
     let mut block = Vec::with_capacity(16 + entries.len() * 48);
     block.push(FORMAT);
     put_number(&mut block, entries.len() as u64);
     let mut before: Option<&Entry> = None;
     for entry in entries {
-        let same = before.filter(|before| before.depth == entry.depth && before.from == entry.from);
+        let same = before.filter(|before| {
+            (before.depth, before.redirects) == (entry.depth, entry.redirects)
+                && before.from == entry.from
+        });
         put_number(&mut block, u64::from(same.is_none()));
         if same.is_none() {
             put_number(&mut block, u64::from(entry.depth));
+            put_number(&mut block, u64::from(entry.redirects));
             put_text(&mut block, &entry.from);
         }
         put_number(&mut block, u64::from(entry.tries));
@@ -52,11 +58,12 @@ pub(crate) fn decode(block: &[u8]) -> Option<Vec<Entry>> {
     let mut entries: Vec<Entry> = Vec::with_capacity(count.min(block.len()));
     for _ in 0..count {
         let before = entries.last();
-        let (depth, from) = match take_number(&mut rest)? {
-            0 => before.map(|before| (before.depth, before.from.clone()))?,
+        let (depth, redirects, from) = match take_number(&mut rest)? {
+            0 => before.map(|before| (before.depth, before.redirects, before.from.clone()))?,
             _ => {
                 let depth = u32::try_from(take_number(&mut rest)?).ok()?;
-                (depth, Arc::from(take_text(&mut rest)?))
+                let redirects = u32::try_from(take_number(&mut rest)?).ok()?;
+                (depth, redirects, Arc::from(take_text(&mut rest)?))
             }
         };
         let tries = u32::try_from(take_number(&mut rest)?).ok()?;
@@ -72,6 +79,7 @@ pub(crate) fn decode(block: &[u8]) -> Option<Vec<Entry>> {
             url: [start, end].concat().into(),
             depth,
             from,
+            redirects,
             tries,
             not_before_ms,
         });
@@ -130,12 +138,13 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_written_is_read(
-            entries in proptest::collection::vec(("[a-cé/]{0,12}", 0_u32..3, "[ab]{0,2}", 0_u32..4, any::<u64>()), 0..40)
+            entries in proptest::collection::vec(("[a-cé/]{0,12}", 0_u32..3, "[ab]{0,2}", 0_u32..2, 0_u32..4, any::<u64>()), 0..40)
         ) {
-            let entry = |(url, depth, from, tries, not_before_ms): (String, u32, String, u32, u64)| Entry {
+            let entry = |(url, depth, from, redirects, tries, not_before_ms): (String, u32, String, u32, u32, u64)| Entry {
                 url: url.into(),
                 depth,
                 from: from.into(),
+                redirects,
                 tries,
                 not_before_ms,
             };

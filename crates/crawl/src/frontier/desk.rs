@@ -1,6 +1,7 @@
 //! What all workers of a node share of frontiers: buckets between two turns, and visits that have ended.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct Frontiers(Mutex<HashMap<StageAddress, Arc<StageFrontier>>>);
 #[derive(Default)]
 pub(crate) struct StageFrontier {
     slots: Mutex<HashMap<u64, Arc<Slot>>>,
+    /// How often somebody found no room.
+    hungers: AtomicU64,
 }
 
 /// One bucket between two turns. It survives the worker, which may be replaced at any time.
@@ -39,6 +42,8 @@ struct Kept {
     numbers: Numbers,
     last_turn: std::time::Instant,
     alarm: Option<(u64, AbortHandle)>,
+    /// Since when, among others, it could hand out more if there were room, and how it is told that there is.
+    hungry: Option<(u64, Arc<dyn Wake>)>,
 }
 
 /// What a frontier has, as numbers, and its hosts.
@@ -89,6 +94,7 @@ impl StageFrontier {
                     numbers: Numbers::default(),
                     last_turn: std::time::Instant::now(),
                     alarm: None,
+                    hungry: None,
                 }),
                 endings: Arc::default(),
             })
@@ -112,6 +118,7 @@ impl StageFrontier {
     }
 
     /// How many of so many a bucket may hand out, if all buckets together may have so many under way, and so many under way and answered.
+    /// While others find no room it has an equal share at most, and room that it leaves is theirs.
     pub fn reserve(
         &self,
         slot: &Arc<Slot>,
@@ -121,19 +128,43 @@ impl StageFrontier {
     ) -> usize {
         let slots = self.slots.lock();
         let (mut under_way, mut fetched) = (own.under_way, own.fetched);
+        let mut of_hungry = own.under_way;
+        let mut hungry: Vec<(u64, Arc<dyn Wake>)> = Vec::new();
         for other in slots.values().filter(|other| !Arc::ptr_eq(other, slot)) {
-            let numbers = other.kept.lock().numbers;
-            under_way += numbers.under_way;
-            fetched += numbers.fetched;
+            let kept = other.kept.lock();
+            under_way += kept.numbers.under_way;
+            fetched += kept.numbers.fetched;
+            if let Some(other) = &kept.hungry {
+                of_hungry += kept.numbers.under_way;
+                hungry.push(other.clone());
+            }
         }
         let room = under_way_max.saturating_sub(under_way);
         let left = pages_max.saturating_sub(under_way + fetched);
-        let granted = (most as u64).min(room).min(left);
-        slot.kept.lock().numbers = Numbers {
+        let mut granted = (most as u64).min(room).min(left);
+        if !hungry.is_empty() {
+            let shared = under_way_max.saturating_sub(under_way - of_hungry);
+            let share = shared.div_ceil(hungry.len() as u64 + 1).max(1);
+            granted = granted.min(share.saturating_sub(own.under_way));
+        }
+        let mut kept = slot.kept.lock();
+        kept.numbers = Numbers {
             under_way: own.under_way + granted,
             ..own
         };
+        kept.hungry = None;
+        drop(kept);
+        // Those who have waited longest come first.
+        hungry.sort_by_key(|(since, _)| *since);
+        let offered = hungry.iter().take((room.min(left) - granted) as usize);
+        offered.for_each(|(_, waker)| waker.wake());
         granted as usize
+    }
+
+    /// A bucket could hand out more, but there is no room: it is told as soon as there is.
+    pub fn hunger(&self, slot: &Arc<Slot>, waker: Arc<dyn Wake>) {
+        let since = self.hungers.fetch_add(1, Ordering::Relaxed);
+        slot.kept.lock().hungry = Some((since, waker));
     }
 
     fn hosts(&self) -> Vec<HostView> {

@@ -47,6 +47,7 @@ pub(crate) struct New<'a> {
     pub host: &'a str,
     pub depth: u32,
     pub from: &'a Arc<str>,
+    pub redirects: u32,
 }
 
 /// A URL that is handed out.
@@ -57,6 +58,7 @@ pub(crate) struct Request {
     pub host: Arc<str>,
     pub depth: u32,
     pub from: Arc<str>,
+    pub redirects: u32,
     pub tries: u32,
     pub is_last_try: bool,
 }
@@ -183,6 +185,7 @@ impl Bucket {
             url: new.url.into(),
             depth: new.depth,
             from: new.from.clone(),
+            redirects: new.redirects,
             tries: 0,
             not_before_ms: 0,
         });
@@ -299,6 +302,7 @@ impl Bucket {
                 host: name.clone(),
                 depth: entry.depth,
                 from: entry.from.clone(),
+                redirects: entry.redirects,
                 tries: entry.tries,
                 is_last_try: entry.tries + 1 >= rules.tries_max,
             });

@@ -47,6 +47,7 @@ impl Disk {
             host,
             depth: 1,
             from: &from,
+            redirects: 0,
         };
         bucket.add(&new, rules)
     }

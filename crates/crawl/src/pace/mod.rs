@@ -63,6 +63,8 @@ pub struct Pace {
     slowness: u8,
     /// How many good answers there were since then.
     good_answers: u8,
+    /// Whether a request has ended. Before that nobody knows what its `robots.txt` asks for, so there is one at a time.
+    has_ended: bool,
 }
 
 impl Pace {
@@ -90,7 +92,11 @@ impl Pace {
     pub fn may_start(&mut self, rule: &PaceRule, now_ms: u64) -> u64 {
         self.correct_clock(rule, now_ms);
         self.work_out_delay(rule);
-        match self.under_way >= rule.connections_per_host() {
+        let most = match self.has_ended {
+            true => rule.connections_per_host(),
+            false => 1,
+        };
+        match self.under_way >= most {
             true => AFTER_AN_ANSWER,
             false => self.next_start_ms(),
         }
@@ -118,6 +124,7 @@ impl Pace {
     /// otherwise nobody knows which one it was.
     pub fn cancelled(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
+        self.has_ended = true;
         if let Some(before) = self.started_before.take() {
             self.started_at = before;
         }
@@ -134,6 +141,7 @@ impl Pace {
         retry_after: Option<Duration>,
     ) {
         self.under_way = self.under_way.saturating_sub(1);
+        self.has_ended = true;
         self.started_before = None;
         let took_ms = in_ms(took);
         // An error is often answered at once, which says nothing about how busy the host is.

@@ -19,7 +19,7 @@ use url::Url;
 
 use super::fetchers::{self, Fetchers};
 use super::page::{host_of, resolve};
-use super::urls::{self, Urls};
+use super::urls::{self, REDIRECTS, Urls};
 use crate::fetch::{FetchError, FetchRequest, FetchSettings, Fetched, Fetcher};
 use crate::pace::retry_after;
 use crate::visit::{Outcome, Visit};
@@ -59,7 +59,6 @@ struct Meter(Mutex<Instant>);
 #[derive(Default)]
 struct Meters(Mutex<HashMap<StageAddress, Arc<Meter>>>);
 
-const REDIRECTS: &str = "redirects";
 /// How many requests one worker makes at a time, if it gets so many events at once.
 const AT_ONCE_MAX: usize = 64;
 const REQUESTS_PER_MINUTE_MAX: u32 = 6_000_000;
@@ -360,6 +359,7 @@ fn redirected(done: &Done, urls: &Urls<'_>, to: &Url, turn: &mut Turn) -> Result
         ("depth", Data::from(u64::from(urls.depth))),
         ("from", done.url.clone().into()),
         ("host", host_of(to).into()),
+        (REDIRECTS, (u64::from(urls.redirects) + 1).into()),
         ("urls", vec![Data::from(to.as_str().to_owned())].into()),
     ]);
     let event = Event::new(data).held_like(&done.event);

@@ -13,7 +13,7 @@ use kernel::worker::{Failure, FailureKind, Incoming, Kind, Turn, Worker};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::urls::{self, Urls};
+use super::urls::{self, REDIRECTS, Urls};
 use crate::frontier::{
     Bucket, Frontiers, HOST, HostRecord, New, Request, Rules, Slot, StageFrontier, Teller,
     block_keys, host_key,
@@ -40,6 +40,9 @@ pub(super) struct Parameters {
     /// How many URLs of one host are taken in all. Others go to the output `refused`.
     #[serde(default = "pages_per_host_max")]
     pages_per_host_max: u64,
+    /// How many redirects in a row are followed. Where one more leads goes to the output `refused`.
+    #[serde(default = "redirects_max")]
+    redirects_max: u32,
     /// After how many answers nothing more is handed out on this node. Without it there is no such bound.
     pages_max: Option<u64>,
 }
@@ -56,12 +59,17 @@ fn retry_after() -> Period {
     Period::from_millis(10_000)
 }
 
+fn redirects_max() -> u32 {
+    10
+}
+
 fn pages_per_host_max() -> u64 {
     10_000_000
 }
 
 pub(super) struct Frontier {
     rules: Rules,
+    redirects_max: u32,
     pages_max: u64,
     stage: Arc<StageFrontier>,
 }
@@ -88,8 +96,6 @@ const SCAN_MAX: usize = 1_000;
 const HAND_OUT_MAX: usize = 256;
 /// A bucket for which something waits has a turn at least this often.
 const TURN_EVERY_MS: u64 = 5_000;
-/// How long one waits for room that others have.
-const LOOK_AGAIN_MS: u64 = 20;
 
 impl Plugin for Frontier {
     const ID: &'static str = "frontier";
@@ -105,7 +111,7 @@ impl Plugin for Frontier {
         ),
         (
             REFUSED,
-            "URLs beyond the budget of their host, with `rule` and `reason`.",
+            "URLs beyond the budget of their host, or behind too many redirects, with `rule` and `reason`.",
         ),
     ]);
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
@@ -134,6 +140,7 @@ impl Plugin for Frontier {
                 retry_after: parameters.retry_after.duration(),
                 pages_per_host_max: parameters.pages_per_host_max,
             },
+            redirects_max: parameters.redirects_max,
             pages_max: parameters.pages_max.unwrap_or(u64::MAX),
             stage: frontiers.stage(stage),
         })
@@ -268,6 +275,15 @@ impl Frontier {
             bucket.load_host(host, record, &self.rules, now_ms);
         }
         for (event, urls) in events.iter().zip(&came) {
+            if urls.redirects > self.redirects_max {
+                let these: Vec<&str> = urls.all().collect();
+                let reason = format!(
+                    "{} redirects in a row lead there, and redirects_max of the frontier is {}",
+                    urls.redirects, self.redirects_max
+                );
+                urls::refuse(event, urls, &these, REDIRECTS, reason, turn)?;
+                continue;
+            }
             let mut beyond = Vec::new();
             let from: Arc<str> = urls.from.into();
             for url in urls.all() {
@@ -276,6 +292,7 @@ impl Frontier {
                     host: urls.host,
                     depth: urls.depth,
                     from: &from,
+                    redirects: urls.redirects,
                 };
                 if !bucket.add(&new, &self.rules) {
                     beyond.push(url);
@@ -343,8 +360,11 @@ impl Frontier {
         }
         let due_ms = bucket.next_due().unwrap_or(u64::MAX);
         let wake_ms = match due_ms <= now_ms && self.allowed(slot, bucket, 1) == 0 {
-            // Other buckets have what may be under way on this node, and nobody tells when it ends.
-            true => now_ms + LOOK_AGAIN_MS,
+            // Other buckets have what may be under way on this node, or its pages are all that are wanted.
+            true => {
+                self.stage.hunger(slot, waker.clone());
+                u64::MAX
+            }
             false => due_ms,
         };
         slot.wake_at(wake_ms.min(now_ms + TURN_EVERY_MS), now_ms, waker);
@@ -352,13 +372,16 @@ impl Frontier {
 }
 
 fn emit(request: &Request, slot: &Slot, turn: &mut Turn) -> Result<(), Failure> {
-    let data = Data::record([
+    let fields = [
         ("depth", Data::from(u64::from(request.depth))),
         ("from", request.from.to_string().into()),
         ("host", request.host.to_string().into()),
         ("tries", u64::from(request.tries).into()),
         ("url", request.url.to_string().into()),
-    ]);
+    ];
+    let redirects =
+        (request.redirects > 0).then(|| (REDIRECTS, u64::from(request.redirects).into()));
+    let data = Data::record(fields.into_iter().chain(redirects));
     let teller = Arc::new(Teller(Arc::downgrade(&slot.endings)));
     let visit = Visit::begin(request.id, request.is_last_try, teller);
     let event = Event::new(data).held_by(Hold::new(visit));

@@ -17,7 +17,7 @@ use url::Url;
 
 use super::fetchers::Fetchers;
 use super::urls::{self, Urls};
-use crate::fetch::{FetchErrorKind, FetchRequest, FetchSettings, Fetcher};
+use crate::fetch::{FetchError, FetchErrorKind, FetchRequest, FetchSettings, Fetcher};
 use crate::robots::{OfStatus, Robots as Parsed, Rules};
 use crate::visit::{Outcome, Visit};
 
@@ -236,7 +236,7 @@ impl Robots {
             trouble: None,
         };
         // Nothing of such a host is fetched: whoever fetches refuses it, too, and says why. Waiting would not help.
-        if matches!(&fetched, Err(error) if error.kind() == FetchErrorKind::Private) {
+        if matches!(&fetched, Err(error) if is_hopeless(error)) {
             return nothing(Rules::allow_all());
         }
         match (Parsed::of_status(status, redirects), &fetched) {
@@ -279,6 +279,18 @@ impl Robots {
         }
         urls::refuse(event, urls, &[url], "robots", reason, turn)
     }
+}
+
+/// Whether there is nobody to ask, now or later.
+fn is_hopeless(error: &FetchError) -> bool {
+    let is_of_host = matches!(
+        error.kind(),
+        FetchErrorKind::Address
+            | FetchErrorKind::Name
+            | FetchErrorKind::Private
+            | FetchErrorKind::Tls
+    );
+    is_of_host && !error.is_worth_retrying()
 }
 
 /// Sitemaps are seeds of their host.

@@ -6,6 +6,9 @@ use flows::plugins::author::REFUSED;
 use flows::{Data, Event};
 use kernel::worker::{Failure, Turn};
 
+/// The field that counts redirects; an event without it was not reached by one.
+pub(super) const REDIRECTS: &str = "redirects";
+
 /// What a URL event says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Urls<'a> {
@@ -13,6 +16,8 @@ pub(super) struct Urls<'a> {
     pub depth: u32,
     /// Empty for a seed.
     pub from: &'a str,
+    /// How many redirects in a row lead there.
+    pub redirects: u32,
     one: Option<&'a str>,
     several: Option<&'a flows::List>,
 }
@@ -40,11 +45,15 @@ impl<'a> Urls<'a> {
                 "the event has neither `url` nor `urls`: this stage takes URLs, such as those of a seed or a link extractor",
             ));
         }
-        let depth = data.get("depth").and_then(Data::as_int).unwrap_or(0);
+        let number = |name: &str| {
+            let number = data.get(name).and_then(Data::as_int).unwrap_or(0);
+            u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+        };
         Ok(Self {
             host: text("host").unwrap_or_default(),
-            depth: u32::try_from(depth.max(0)).unwrap_or(u32::MAX),
+            depth: number("depth"),
             from: text("from").unwrap_or_default(),
+            redirects: number(REDIRECTS),
             one,
             several,
         })
@@ -67,12 +76,14 @@ impl<'a> Urls<'a> {
 /// The data of a URL event with these URLs instead.
 pub(super) fn data<'a>(urls: &Urls<'_>, these: impl Iterator<Item = &'a str>) -> Data {
     let these: Vec<Data> = these.map(|url| url.to_owned().into()).collect();
-    Data::record([
+    let fields = [
         ("depth", Data::from(u64::from(urls.depth))),
         ("from", urls.from.to_owned().into()),
         ("host", urls.host.to_owned().into()),
         ("urls", these.into()),
-    ])
+    ];
+    let redirects = (urls.redirects > 0).then(|| (REDIRECTS, u64::from(urls.redirects).into()));
+    Data::record(fields.into_iter().chain(redirects))
 }
 
 /// Emits URLs of an event as refused.

@@ -131,7 +131,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[ignore = "by name, until crawls are measured and tested in the usual run"]
     fn each_trap_has_names_and_paths_of_its_own() {
         for trap in TRAPS {
             let own = |link: &&&str| link.starts_with(PREFIX);
