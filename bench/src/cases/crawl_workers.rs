@@ -29,8 +29,8 @@ const STAGES: &[&str] = &[
 pub(super) const CASES: &[Case] = &[Case {
     name: "crawl-workers",
     description: "The workers of the downloader at most, as a share of all workers then, while answers take 50 ms and so the \
-                  downloader is the bottleneck. 200 hosts of 50 pages each; every stage scales itself as the document of the \
-                  crawl says.",
+                  downloader is the bottleneck. 200 hosts of 50 pages each; every stage begins with one worker, \
+                  but for robots.txt, and scales itself as the document of the crawl says.",
     peer_name: "what we require",
     // More than all others together.
     peer: PeerFigure::Published(50.0),

@@ -142,7 +142,7 @@ impl Server {
                 *counts.entry(page.node).or_default() += 1;
             }
             match part.next {
-                Some(next) => after = format!("&after={next}"),
+                Some(next) => after = format!("&after={}", encoded(&next)),
                 None => return Ok(counts),
             }
         }
@@ -176,6 +176,15 @@ impl Server {
     fn get(&self, path: &str) -> Result<Vec<u8>> {
         Request::get(&format!("/api/v1/{path}"), Some(&self.token)).send(self.http)
     }
+}
+
+/// As a value of a query.
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte.is_ascii_alphanumeric() {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
 }
 
 fn arguments<'a>(urls: &'a [String], more: &[&'a str]) -> Vec<&'a str> {

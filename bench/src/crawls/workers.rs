@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use super::ours::Server;
 use super::served::Served;
 use crate::peers::Result;
@@ -57,7 +59,7 @@ impl Seen {
     }
 }
 
-/// Crawls all hosts of a site and looks at the stages meanwhile.
+/// Crawls all hosts of a site and looks at the stages meanwhile. Every stage that scales itself begins with one worker.
 pub fn crawl(site: &Served) -> Result<Seen> {
     let node = Hivewire::start()?;
     let server = Server::of(&node)?;
@@ -66,8 +68,14 @@ pub fn crawl(site: &Served) -> Result<Seen> {
         ..Seen::default()
     };
     site.crawled_by("hivewire", |site| {
+        let mut document = server.document(&site.urls(), &[])?;
+        for stage in document["stages"].as_object_mut().into_iter().flatten() {
+            if stage.1["scale"].is_object() {
+                stage.1["scale"]["min"] = json!(1);
+            }
+        }
         let began = Instant::now();
-        server.start(&site.urls(), &[])?;
+        server.apply(&document)?;
         let mut next = Duration::ZERO;
         let elapsed = server.wait_until_over(began, |now| {
             if began.elapsed() < next {

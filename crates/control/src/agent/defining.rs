@@ -261,5 +261,7 @@ impl Shared {
             Event::Define(rule)
         };
         self.happened(&address, event);
+        // Whoever made the definition waits until all say that they go by it.
+        self.announce.notify_one();
     }
 }

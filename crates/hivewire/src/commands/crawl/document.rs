@@ -17,10 +17,12 @@ const NAME_CHARACTERS_MAX: usize = 60;
 /// How many connections a crawl has if nobody says otherwise.
 const CONNECTIONS: u32 = 32;
 const CONNECTIONS_MAX: u32 = 4_096;
+/// So many are there from the begin; more come when they are too few.
+const CONNECTIONS_AT_FIRST: u32 = 32;
 /// For each connection so many URLs may be under way: on their way there, or their pages on their way to the store.
-const UNDER_WAY: u32 = 4;
+const UNDER_WAY: u32 = 8;
 /// How many workers look at robots.txt, and wait for it.
-const ROBOTS_WORKERS: u32 = 8;
+const ROBOTS_WORKERS: u32 = 16;
 /// How many workers a stage has at most that only computes.
 const COMPUTING_WORKERS_MAX: u32 = 4;
 /// How long a turn may take that waits for a server. What is fetched has shorter limits of its own.
@@ -126,7 +128,7 @@ impl Wanted {
         let mut download = stage("downloader")?;
         download.parameters = fetching;
         download.scale = Some(Scale {
-            min: Some(connections.min(2)),
+            min: Some(connections.min(CONNECTIONS_AT_FIRST)),
             max: Some(connections),
             ..Scale::default()
         });

@@ -14,7 +14,9 @@ use crate::client::{Client, encode};
 use crate::commands::output::{json_line, line, printable, table};
 
 /// How often it looks.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How soon it is looked at again if it seems to be over.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How often a line is printed where nothing can be drawn.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Over how long the rate of now is measured.
@@ -39,6 +41,8 @@ pub(super) enum Ending {
 /// What was seen of a crawl.
 pub(super) struct Seen {
     since: Instant,
+    /// Since when nothing was left to do.
+    over_since: Option<Instant>,
     /// How many pages had been fetched when it began to look.
     before: Option<u64>,
     pub fetched: u64,
@@ -81,10 +85,16 @@ pub(super) fn watch(client: &Client, flow: &str, as_json: bool) -> anyhow::Resul
                 answered = now;
                 seen.update(&answer, now);
                 check_stages(flow, &answer)?;
-                over_looks = match answer["over"] == true {
-                    true => over_looks + 1,
-                    false => 0,
-                };
+                match answer["over"] == true {
+                    true => {
+                        over_looks += 1;
+                        seen.over_since.get_or_insert(asked);
+                    }
+                    false => {
+                        over_looks = 0;
+                        seen.over_since = None;
+                    }
+                }
             }
             Err(error) if answered.elapsed() > PATIENCE => return Err(error.into()),
             Err(error) => seen.trouble = Some(error.to_string()),
@@ -94,7 +104,11 @@ pub(super) fn watch(client: &Client, flow: &str, as_json: bool) -> anyhow::Resul
             return Ok(Ending::Over(Box::new(seen)));
         }
         view.show(flow, &seen)?;
-        match interrupts.recv_timeout(LOOK_EVERY) {
+        let pause = match over_looks {
+            0 => LOOK_EVERY,
+            _ => LOOK_AGAIN,
+        };
+        match interrupts.recv_timeout(pause) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(()) | Err(RecvTimeoutError::Disconnected) => {
                 view.clear();
@@ -145,6 +159,7 @@ impl Seen {
     pub fn new(since: Instant) -> Self {
         Self {
             since,
+            over_since: None,
             before: None,
             fetched: 0,
             failed: 0,
@@ -195,9 +210,9 @@ impl Seen {
         }
     }
 
-    /// How long it was watched.
+    /// How long it has taken since it is watched.
     pub fn elapsed(&self) -> Duration {
-        self.since.elapsed()
+        self.over_since.unwrap_or_else(Instant::now) - self.since
     }
 
     /// How many pages were fetched while it was watched.

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 #[rustfmt::skip]
 const ERRORS: &[&str] = &[
     "status", "name", "connect", "proxy", "tls", "timeout", "too-large", "bomb", "broken-body", "closed", "protocol",
-    "redirect-loop", "too-many-redirects", "redirect-wrong", "sitemap",
+    "redirect-loop", "too-many-redirects", "redirect-wrong", "redirects", "sitemap",
 ];
 const RULE_CHARACTERS_MAX: usize = 40;
 
