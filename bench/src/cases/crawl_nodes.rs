@@ -18,7 +18,8 @@ const HOSTS: u8 = 200;
 pub(super) const CASES: &[Case] = &[
     Case {
         name: "crawl-nodes",
-        description: "Two nodes that share a crawl, beside one, each with 32 connections; the broker is a process of its own. \
+        description: "Two nodes that share a crawl, beside one, each with 32 connections; the broker is a process of its own, and \
+                      the nodes have joined before. \
                       200 hosts are one nginx that answers after 50 ms; each has 50 pages.",
         peer_name: "one node",
         peer: PeerFigure::Measured,

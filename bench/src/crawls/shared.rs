@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use super::Crawled;
 use super::ours::{Server, all_stored};
 use super::served::Served;
@@ -37,6 +39,11 @@ impl Shared {
 pub fn crawl(site: &Served, nodes: usize) -> Result<Shared> {
     let cluster = Cluster::start(&NAMES[..nodes])?;
     let server = Server::of_node(&cluster.nodes[0]);
+    // Nodes that have just joined listen for a while before they take their share.
+    server.apply(&json!({ "flow": "joined", "stages": {
+        "seen": { "plugin": "seen-urls", "delivery": "state-once", "key": "json:/host" },
+    }}))?;
+    cluster.wait_until_shared("joined/seen", nodes)?;
     let mut by_node = BTreeMap::new();
     let crawled = site.crawled_by("hivewire", |site| {
         let began = Instant::now();

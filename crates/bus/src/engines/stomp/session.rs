@@ -43,6 +43,8 @@ pub(super) struct Session {
     out: Mutex<Out>,
     filled: Notify,
     emptied: Notify,
+    /// Told once. Hundreds of subscriptions wait for it, so it is not what tells of room.
+    ended: Notify,
     /// When each queue was used first.
     used: Mutex<HashMap<Name, Instant>>,
     /// Who shares this connection, by the id of the subscription.
@@ -86,6 +88,7 @@ impl Session {
             out: Mutex::default(),
             filled: Notify::new(),
             emptied: Notify::new(),
+            ended: Notify::new(),
             used: Mutex::default(),
             shared: Mutex::default(),
         }
@@ -130,8 +133,8 @@ impl Session {
 
     /// Waits until there is room for more to write.
     pub async fn room(&self) {
-        self.wait_until(|out| out.over.is_some() || out.chunks.len_bytes() < OUT_BYTES_MAX)
-            .await;
+        let has_room = |out: &Out| out.over.is_some() || out.chunks.len_bytes() < OUT_BYTES_MAX;
+        self.wait_until(&self.emptied, has_room).await;
     }
 
     /// Whether there is room for more to write.
@@ -141,19 +144,19 @@ impl Session {
 
     /// Waits until the connection has ended.
     pub async fn over(&self) {
-        self.wait_until(|out| out.over.is_some()).await;
+        self.wait_until(&self.ended, |out| out.over.is_some()).await;
     }
 
-    async fn wait_until(&self, is_so: impl Fn(&Out) -> bool) {
-        let mut emptied = std::pin::pin!(self.emptied.notified());
+    async fn wait_until(&self, changed: &Notify, is_so: impl Fn(&Out) -> bool) {
+        let mut told = std::pin::pin!(changed.notified());
         loop {
             // From now on no call is missed.
-            emptied.as_mut().enable();
+            told.as_mut().enable();
             if is_so(&self.out.lock()) {
                 return;
             }
-            emptied.as_mut().await;
-            emptied.set(self.emptied.notified());
+            told.as_mut().await;
+            told.set(changed.notified());
         }
     }
 
@@ -198,6 +201,7 @@ impl Session {
         drop(out);
         self.shared.lock().clear();
         self.emptied.notify_waiters();
+        self.ended.notify_waiters();
         reason
     }
 
