@@ -34,6 +34,8 @@ pub struct Ended {
     pub outcome: Option<Outcome>,
     /// The delay that robots.txt of the host asks for, if somebody looked.
     pub crawl_delay: Option<Duration>,
+    /// Whether the request is to be made later, because there was no time for it now: how much later.
+    pub put_off: Option<Duration>,
 }
 
 /// Who is told when a visit has ended.
@@ -54,6 +56,7 @@ pub struct Visit {
 struct Noted {
     outcome: Option<Outcome>,
     crawl_delay: Option<Duration>,
+    put_off: Option<Duration>,
 }
 
 impl Visit {
@@ -82,6 +85,11 @@ impl Visit {
         self.noted.lock().outcome = Some(outcome);
     }
 
+    /// Notes that no request was made, and that it is to be made after this time. It is no try.
+    pub fn put_off(&self, wait: Duration) {
+        self.noted.lock().put_off = Some(wait);
+    }
+
     /// Notes what robots.txt asks for.
     pub fn note_crawl_delay(&self, delay: Duration) {
         self.noted.lock().crawl_delay = Some(delay);
@@ -95,6 +103,7 @@ impl Drop for Visit {
             id: self.id,
             outcome: noted.outcome,
             crawl_delay: noted.crawl_delay,
+            put_off: noted.put_off,
         });
     }
 }

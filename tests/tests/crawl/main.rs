@@ -8,6 +8,7 @@ mod examples;
 mod guard;
 mod kills;
 mod politeness;
+mod postgres;
 mod several_nodes;
 mod traps;
 

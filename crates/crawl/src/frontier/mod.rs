@@ -234,14 +234,21 @@ impl Bucket {
         loaded.set_done(at);
         let entry = &loaded.entries[at];
         let again = ended.outcome.as_ref().is_some_and(|outcome| outcome.retry);
-        if again && entry.tries + 1 < rules.tries_max {
-            let wait = rules.retry_after.as_millis() as u64;
-            let entry = Entry {
-                tries: entry.tries + 1,
-                not_before_ms: now_ms + wait.saturating_mul(1 << entry.tries.min(10)),
+        let again = match ended.put_off {
+            Some(wait) => Some((entry.tries, wait.as_millis() as u64)),
+            None if again && entry.tries + 1 < rules.tries_max => {
+                let wait = rules.retry_after.as_millis() as u64;
+                let wait = wait.saturating_mul(1 << entry.tries.min(10));
+                Some((entry.tries + 1, wait))
+            }
+            None => None,
+        };
+        if let Some((tries, wait_ms)) = again {
+            known.new.push(Entry {
+                tries,
+                not_before_ms: now_ms + wait_ms,
                 ..entry.clone()
-            };
-            known.new.push(entry);
+            });
         } else {
             known.record.waiting -= 1;
             self.numbers.waiting -= 1;

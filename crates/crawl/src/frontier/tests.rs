@@ -98,6 +98,9 @@ enum Step {
         which: u16,
         retry: bool,
     },
+    PutOff {
+        which: u16,
+    },
     HandOut {
         most: u8,
     },
@@ -114,6 +117,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0_u8..5, 1_u8..40).prop_map(|(host, count)| Step::Add { host, count }),
         8 => (any::<u16>(), proptest::bool::weighted(0.2)).prop_map(|(which, retry)| Step::End { which, retry }),
+        1 => any::<u16>().prop_map(|which| Step::PutOff { which }),
         6 => (1_u8..20).prop_map(|most| Step::HandOut { most }),
         3 => any::<u8>().prop_map(|ms| Step::Wait { ms }),
         1 => Just(Step::Crash),
@@ -182,11 +186,24 @@ impl World {
                 ..Outcome::default()
             }),
             crawl_delay: None,
+            put_off: None,
         };
         self.bucket.ended(&ended, &self.rules, self.now_ms);
         if !retry {
             *self.done.entry(request.url.into_string()).or_default() += 1;
         }
+    }
+
+    /// Nobody was asked, so it comes again with as many tries.
+    fn put_off(&mut self, at: usize) {
+        let request = self.under_way.swap_remove(at);
+        let ended = Ended {
+            id: request.id,
+            outcome: None,
+            crawl_delay: None,
+            put_off: Some(Duration::from_millis(40)),
+        };
+        self.bucket.ended(&ended, &self.rules, self.now_ms);
     }
 
     fn step(&mut self, step: Step, number: usize) {
@@ -203,7 +220,10 @@ impl World {
             Step::End { which, retry } if !self.under_way.is_empty() => {
                 self.end(usize::from(which) % self.under_way.len(), retry);
             }
-            Step::End { .. } => {}
+            Step::PutOff { which } if !self.under_way.is_empty() => {
+                self.put_off(usize::from(which) % self.under_way.len());
+            }
+            Step::End { .. } | Step::PutOff { .. } => {}
             Step::HandOut { most } => self.hand_out(most.into()),
             Step::Wait { ms } => self.now_ms += u64::from(ms),
             Step::Crash => self.crash(),

@@ -56,6 +56,12 @@ pub(super) struct Downloader {
 /// When the next request of a stage may start on this node.
 struct Meter(Mutex<Instant>);
 
+/// When a request starts.
+enum Start {
+    Now,
+    At(Instant),
+}
+
 #[derive(Default)]
 struct Meters(Mutex<HashMap<StageAddress, Arc<Meter>>>);
 
@@ -63,6 +69,8 @@ struct Meters(Mutex<HashMap<StageAddress, Arc<Meter>>>);
 const AT_ONCE_MAX: usize = 64;
 const REQUESTS_PER_MINUTE_MAX: u32 = 6_000_000;
 const MINUTE: Duration = Duration::from_secs(60);
+/// How long a worker waits for the time of a request.
+const WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl Plugin for Downloader {
     const ID: &'static str = "downloader";
@@ -158,9 +166,12 @@ impl Worker for Downloader {
             waiting.extend(urls.into_iter().map(|url| (event.clone(), url)));
         }
         if let [(event, url)] = &mut waiting[..] {
-            // A task of its own would only cost something.
             let (event, url) = (event.clone(), std::mem::take(url));
-            let done = fetch(self.fetcher.clone(), self.slot(), event, url).await;
+            let Some(start) = self.start(&event) else {
+                return Ok(());
+            };
+            // A task of its own would only cost something.
+            let done = fetch(self.fetcher.clone(), start, event, url).await;
             return self.deal_with(done, turn);
         }
         let mut waiting = waiting.into_iter();
@@ -170,7 +181,9 @@ impl Worker for Downloader {
                 let Some((event, url)) = waiting.next() else {
                     break;
                 };
-                under_way.spawn(fetch(self.fetcher.clone(), self.slot(), event, url));
+                if let Some(start) = self.start(&event) {
+                    under_way.spawn(fetch(self.fetcher.clone(), start, event, url));
+                }
             }
             match under_way.join_next().await {
                 Some(Ok(done)) => self.deal_with(done, turn)?,
@@ -182,13 +195,8 @@ impl Worker for Downloader {
 }
 
 /// Makes one request, when its time has come.
-async fn fetch(
-    fetcher: Arc<Fetcher>,
-    start: Option<Instant>,
-    event: Arc<Event>,
-    url: String,
-) -> Done {
-    if let Some(start) = start {
+async fn fetch(fetcher: Arc<Fetcher>, start: Start, event: Arc<Event>, url: String) -> Done {
+    if let Start::At(start) = start {
         tokio::time::sleep_until(start).await;
     }
     let began = Instant::now();
@@ -224,14 +232,24 @@ fn text(event: &Event, name: &str) -> Option<String> {
 }
 
 impl Downloader {
-    /// When the next request may start.
-    fn slot(&self) -> Option<Instant> {
-        let meter = self.meter.as_ref()?;
-        let apart = MINUTE / self.parameters.requests_per_minute?;
+    /// When the request of an event may start; none if that is so late that the frontier keeps it until then.
+    fn start(&self, event: &Event) -> Option<Start> {
+        let (Some(meter), Some(requests)) = (&self.meter, self.parameters.requests_per_minute)
+        else {
+            return Some(Start::Now);
+        };
+        let visit = Visit::of(event).filter(|_| Urls::of(event).is_ok_and(|urls| urls.is_single()));
         let mut next = meter.0.lock();
-        let start = (*next).max(Instant::now());
-        *next = start + apart;
-        Some(start)
+        let now = Instant::now();
+        let start = (*next).max(now);
+        if let Some(visit) = visit
+            && start - now > WAIT_MAX
+        {
+            visit.put_off(start - now);
+            return None;
+        }
+        *next = start + MINUTE / requests;
+        Some(Start::At(start))
     }
 
     fn deal_with(&self, done: Done, turn: &mut Turn) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -49,6 +49,8 @@ pub(super) struct Seed {
     fetcher: Option<Arc<Fetcher>>,
     /// What was emitted last, until it is dealt with, and the position behind it.
     under_way: Option<(Arc<AtomicBool>, Position)>,
+    /// The file, while it is read.
+    lines: Option<Lines>,
     /// The URLs of the source that is read, if they have to be read at once.
     loaded: Option<(u32, Vec<String>)>,
 }
@@ -108,6 +110,7 @@ impl Plugin for Seed {
             warc: path("warc", &parameters.warc)?,
             fetcher,
             under_way: None,
+            lines: None,
             loaded: None,
             parameters,
         })
@@ -239,13 +242,24 @@ impl Seed {
                 let Some(path) = self.file.clone() else {
                     return Ok(Some(Vec::new()));
                 };
-                let reading = move || lines(&path, item);
+                // If a turn was undone it has read too far, and begins anew.
+                let open = self.lines.take().filter(|lines| lines.count == item);
+                let reading = move || {
+                    let mut lines = match open {
+                        Some(lines) => lines,
+                        None => Lines::open(&path)?,
+                    };
+                    let urls = lines.behind(item)?;
+                    Ok((lines, urls))
+                };
                 let read = tokio::task::spawn_blocking(reading).await;
                 let read = read.map_err(|error| Failure::new(error.to_string()))?;
-                read.map(Some).map_err(|problem| {
+                let (lines, urls) = read.map_err(|problem: std::io::Error| {
                     let file = self.parameters.file.as_deref().unwrap_or_default();
                     Failure::new(format!("the file {file} cannot be read: {problem}"))
-                })
+                })?;
+                self.lines = Some(lines);
+                Ok(Some(urls))
             }
             2 | 3 => {
                 if self.loaded.as_ref().map(|(source, _)| *source) != Some(position.source) {
@@ -259,7 +273,7 @@ impl Seed {
                 Ok(next(loaded))
             }
             _ => {
-                self.loaded = None;
+                (self.lines, self.loaded) = (None, None);
                 Ok(None)
             }
         }
@@ -348,7 +362,7 @@ impl Seed {
 }
 
 /// What the answers in a WARC file are the answers to.
-fn addresses(path: &std::path::Path) -> Result<Vec<String>, WarcError> {
+fn addresses(path: &Path) -> Result<Vec<String>, WarcError> {
     let mut reader = WarcReader::open(path)?;
     let mut urls = Vec::new();
     while let Some(record) = reader.next_record()? {
@@ -359,29 +373,79 @@ fn addresses(path: &std::path::Path) -> Result<Vec<String>, WarcError> {
     Ok(urls)
 }
 
-/// Some lines of a file, after so many that count.
-fn lines(path: &std::path::Path, after: usize) -> std::io::Result<Vec<String>> {
-    let mut reader = BufReader::new(File::open(path)?);
-    let (mut urls, mut line, mut number) = (Vec::new(), Vec::new(), 0);
-    while urls.len() < URLS_MAX {
-        line.clear();
-        if reader
-            .by_ref()
-            .take(LINE_BYTES_MAX)
-            .read_until(b'\n', &mut line)?
-            == 0
+/// A file of URLs that is read bit by bit.
+struct Lines {
+    reader: BufReader<File>,
+    /// How many lines that count were read.
+    count: usize,
+}
+
+impl Lines {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        Ok(Self {
+            reader: BufReader::new(File::open(path)?),
+            count: 0,
+        })
+    }
+
+    /// The next ones behind so many.
+    fn behind(&mut self, item: usize) -> std::io::Result<Vec<String>> {
+        let mut urls = Vec::new();
+        while urls.len() < URLS_MAX
+            && let Some(url) = self.next()?
         {
-            break;
+            if self.count > item {
+                urls.push(url);
+            }
         }
-        let text = String::from_utf8_lossy(&line);
-        let text = text.trim();
-        if text.is_empty() || text.starts_with('#') {
-            continue;
-        }
-        number += 1;
-        if number > after {
-            urls.push(text.to_owned());
+        Ok(urls)
+    }
+
+    fn next(&mut self) -> std::io::Result<Option<String>> {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let mut reader = self.reader.by_ref().take(LINE_BYTES_MAX);
+            if reader.read_until(b'\n', &mut line)? == 0 {
+                return Ok(None);
+            }
+            let text = String::from_utf8_lossy(&line);
+            let text = text.trim();
+            if !text.is_empty() && !text.starts_with('#') {
+                self.count += 1;
+                return Ok(Some(text.to_owned()));
+            }
         }
     }
-    Ok(urls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_bit_by_bit_and_from_where_it_was() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let url = |number: usize| format!("http://a.com/{number}");
+        let count = 2 * URLS_MAX + 50;
+        let text: String = (0..count)
+            .map(|number| format!("  {}\r\n\n# a remark\n", url(number)))
+            .collect();
+        std::fs::write(file.path(), text).unwrap();
+        let mut lines = Lines::open(file.path()).unwrap();
+        let mut all = Vec::new();
+        loop {
+            let some = lines.behind(all.len()).unwrap();
+            if some.is_empty() {
+                break;
+            }
+            all.extend(some);
+        }
+        assert_eq!(all, (0..count).map(url).collect::<Vec<_>>());
+        let mut again = Lines::open(file.path()).unwrap();
+        assert_eq!(
+            again.behind(count - 2).unwrap(),
+            [url(count - 2), url(count - 1)]
+        );
+    }
 }

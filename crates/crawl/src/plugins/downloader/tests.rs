@@ -243,6 +243,21 @@ async fn a_stage_keeps_to_its_requests_per_minute() {
     assert!(begun.elapsed() >= MINUTE * 4 / 1_800);
 }
 
+#[tokio::test]
+async fn what_would_have_to_wait_long_is_left_to_the_frontier() {
+    let site = site(1).await;
+    let mut test = Test::new(json!({"requests_per_minute": 1}));
+    let requests = [1, 2].map(|_| test.request(&site, "/page", false));
+    assert_eq!(test.handle(requests).await.len(), 1);
+    let heard = std::mem::take(&mut *test.heard.0.lock());
+    let put_off: Vec<Duration> = heard.iter().filter_map(|ended| ended.put_off).collect();
+    let [wait] = put_off[..] else {
+        panic!("{heard:?}")
+    };
+    assert!((MINUTE / 2..=MINUTE).contains(&wait), "{wait:?}");
+    assert_eq!(heard.len(), 2);
+}
+
 #[test]
 fn wrong_parameters_are_named() {
     for (parameters, field) in [
