@@ -122,7 +122,7 @@ fn every_list_comes_in_pages() {
     assert_eq!(is_paged(&hive, "/api/v1/alerts", "alerts", "rule"), 0);
     assert_eq!(
         is_paged(&hive, "/api/v1/plugins", "plugins", "id"),
-        flows::plugins::BUILT_IN.len()
+        flows::plugins::BUILT_IN.len() + crawl::PLUGINS.len()
     );
     let noted = is_paged(&hive, "/api/v1/requests", "requests", "id");
     assert!(noted >= 12, "{noted}");

@@ -56,7 +56,16 @@ pub(super) struct Loaded {
     left: usize,
     /// The next entry that has not been handed out.
     next: usize,
+    /// How many are under way.
+    pub under_way: u32,
+    /// What it takes in memory, about.
+    bytes: usize,
 }
+
+/// How many entries make a block at most.
+const BLOCK_ENTRIES_MAX: usize = 256;
+/// What an entry takes beside its URL.
+const ENTRY_BYTES: usize = 96;
 
 impl Loaded {
     pub fn new(entries: Vec<Entry>) -> Self {
@@ -64,6 +73,11 @@ impl Loaded {
             done: vec![0; entries.len().div_ceil(8)],
             left: entries.len(),
             next: 0,
+            under_way: 0,
+            bytes: entries
+                .iter()
+                .map(|entry| entry.url.len() + ENTRY_BYTES)
+                .sum(),
             entries,
         }
     }
@@ -128,10 +142,9 @@ pub(super) struct Host {
     pub new: Vec<Entry>,
     /// When it is looked at again, if it is.
     pub due_ms: Option<u64>,
+    /// What its blocks take in memory.
+    pub bytes: usize,
 }
-
-/// So many entries are kept in memory without being read back.
-const LOADED_ENTRIES_MAX: usize = 4_096;
 
 impl Host {
     pub fn new(record: HostRecord, pace: Pace) -> Self {
@@ -144,6 +157,7 @@ impl Host {
             under_way: 0,
             new: Vec::new(),
             due_ms: None,
+            bytes: 0,
         }
     }
 
@@ -179,7 +193,33 @@ impl Host {
     pub fn supply(&mut self, number: u64, block: Option<Loaded>) {
         self.unloaded = self.unloaded.max(number + 1);
         if let Some(block) = block {
-            self.blocks.insert(number, block);
+            self.insert(number, block);
+        }
+    }
+
+    fn insert(&mut self, number: u64, block: Loaded) {
+        self.bytes += block.bytes;
+        if let Some(old) = self.blocks.insert(number, block) {
+            self.bytes -= old.bytes;
+        }
+    }
+
+    /// Forgets a block.
+    pub fn remove(&mut self, number: u64) {
+        if let Some(block) = self.blocks.remove(&number) {
+            self.bytes -= block.bytes;
+        }
+    }
+
+    /// Lets go of the last blocks, up to one of which something is under way. They are read again when their turn comes.
+    pub fn unload(&mut self) {
+        while let Some((number, block)) = self.blocks.last_key_value()
+            && block.under_way == 0
+        {
+            let number = *number;
+            self.remove(number);
+            self.later.retain(|(_, block, _), ()| *block != number);
+            self.unloaded = number;
         }
     }
 
@@ -195,21 +235,23 @@ impl Host {
         self.later.keys().next().map(|(time, _, _)| *time)
     }
 
-    /// Makes a block of what is new; gives its number and its bytes.
-    pub fn close_block(&mut self) -> Option<(u64, Vec<u8>)> {
-        if self.new.is_empty() {
-            return None;
+    /// Makes blocks of what is new, which stay in memory as far as that has room; gives their numbers and bytes.
+    pub fn close_blocks(&mut self, room_bytes: usize) -> Vec<(u64, Vec<u8>)> {
+        let bytes_max = self.bytes + room_bytes;
+        let mut closed = Vec::new();
+        let mut new = std::mem::take(&mut self.new).into_iter();
+        while new.len() > 0 {
+            let entries: Vec<Entry> = new.by_ref().take(BLOCK_ENTRIES_MAX).collect();
+            let number = self.record.next;
+            self.record.next += 1;
+            closed.push((number, block::encode(&entries)));
+            let loaded = Loaded::new(entries);
+            if self.unloaded == number && self.bytes + loaded.bytes <= bytes_max {
+                self.unloaded += 1;
+                self.insert(number, loaded);
+            }
         }
-        let entries = std::mem::take(&mut self.new);
-        let number = self.record.next;
-        self.record.next += 1;
-        let bytes = block::encode(&entries);
-        let in_memory: usize = self.blocks.values().map(|block| block.entries.len()).sum();
-        if self.unloaded == number && in_memory + entries.len() <= LOADED_ENTRIES_MAX {
-            self.unloaded += 1;
-            self.blocks.insert(number, Loaded::new(entries));
-        }
-        Some((number, bytes))
+        closed
     }
 
     /// The first block that may be there.

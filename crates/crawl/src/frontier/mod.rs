@@ -38,6 +38,8 @@ pub(crate) struct Rules {
     pub retry_after: Duration,
     /// How many URLs of one host are taken in all.
     pub pages_per_host_max: u64,
+    /// What blocks of one bucket take in memory between two turns, but for those of which something is under way.
+    pub bucket_bytes_max: usize,
 }
 
 /// A URL that came.
@@ -94,6 +96,8 @@ pub(crate) struct Bucket {
     /// Blocks of which something was done.
     changed: BTreeSet<(Arc<str>, u64)>,
     numbers: Numbers,
+    /// What blocks take in memory.
+    bytes: usize,
 }
 
 /// Keys of hosts begin with this.
@@ -232,6 +236,7 @@ impl Bucket {
             .get_mut(&block)
             .expect("it stays while something is under way");
         loaded.set_done(at);
+        loaded.under_way -= 1;
         let entry = &loaded.entries[at];
         let again = ended.outcome.as_ref().is_some_and(|outcome| outcome.retry);
         let again = match ended.put_off {
@@ -301,7 +306,9 @@ impl Bucket {
             let Some((number, at)) = host.pop(now_ms) else {
                 break;
             };
-            let entry = &host.blocks[&number].entries[at];
+            let block = host.blocks.get_mut(&number).expect("it was just there");
+            block.under_way += 1;
+            let entry = &block.entries[at];
             let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
             requests.push(Request {
                 id,
@@ -325,11 +332,11 @@ impl Bucket {
         self.plan(name, rules, now_ms);
     }
 
-    /// Blocks that have to be read before more can be handed out.
-    pub fn wanted(&self, now_ms: u64) -> Vec<(Arc<str>, u64)> {
+    /// Blocks that have to be read before so many more can be handed out.
+    pub fn wanted(&self, now_ms: u64, most: usize) -> Vec<(Arc<str>, u64)> {
         let due = self.due.iter().take_while(|(due_ms, _)| *due_ms <= now_ms);
         due.filter_map(|(_, name)| Some((name.clone(), self.hosts.get(name)?.wanted()?)))
-            .take(WANTED_MAX)
+            .take(most.min(WANTED_MAX))
             .collect()
     }
 
@@ -346,7 +353,9 @@ impl Bucket {
         };
         let loaded = block.map(|block| Loaded::read(block, done));
         let is_broken = matches!(loaded, Some(None));
+        let before = host.bytes;
         host.supply(number, loaded.flatten());
+        self.bytes = self.bytes + host.bytes - before;
         !is_broken
     }
 
@@ -373,7 +382,9 @@ impl Bucket {
                     writes.insert(done_key, Some(block.done().to_vec()));
                 }
                 _ => {
-                    host.blocks.remove(&number);
+                    let before = host.bytes;
+                    host.remove(number);
+                    self.bytes = self.bytes + host.bytes - before;
                     writes.insert(block_key, None);
                     writes.insert(done_key, None);
                 }
@@ -383,10 +394,13 @@ impl Bucket {
             let Some(host) = self.hosts.get_mut(&name) else {
                 continue;
             };
-            if let Some((number, bytes)) = host.close_block() {
+            let before = host.bytes;
+            let room = rules.bucket_bytes_max.saturating_sub(self.bytes);
+            for (number, bytes) in host.close_blocks(room) {
                 let [block_key, _] = block_keys(&name, number);
                 writes.insert(block_key, Some(bytes));
             }
+            self.bytes = self.bytes + host.bytes - before;
             host.record.first = host.first();
             writes.insert(host_key(&name), Some(host.record.encode()));
             self.plan(&name, rules, now_ms);
@@ -421,6 +435,23 @@ impl Bucket {
         }
         if let Some(due_ms) = due_ms {
             self.due.insert((due_ms, name.clone()));
+        }
+    }
+
+    /// Lets go of blocks if they take too much memory, those first that are handed out last.
+    pub fn shrink(&mut self, rules: &Rules) {
+        if self.bytes <= rules.bucket_bytes_max {
+            return;
+        }
+        for (_, name) in self.due.iter().rev() {
+            if let Some(host) = self.hosts.get_mut(name) {
+                let before = host.bytes;
+                host.unload();
+                self.bytes = self.bytes + host.bytes - before;
+            }
+            if self.bytes <= rules.bucket_bytes_max / 2 {
+                return;
+            }
         }
     }
 

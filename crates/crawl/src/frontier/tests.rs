@@ -63,7 +63,7 @@ impl Disk {
         for _ in 0..1_000 {
             let left = most - requests.len();
             requests.append(&mut bucket.hand_out(rules, now_ms, left));
-            let wanted = bucket.wanted(now_ms);
+            let wanted = bucket.wanted(now_ms, left);
             if wanted.is_empty() || requests.len() >= most {
                 return requests;
             }
@@ -84,6 +84,7 @@ fn rules(pace: PaceRule) -> Rules {
         tries_max: 3,
         retry_after: Duration::from_millis(50),
         pages_per_host_max: 1_000,
+        bucket_bytes_max: 256 << 10,
     }
 }
 
@@ -154,6 +155,7 @@ impl World {
     fn commit(&mut self) {
         let writes = self.bucket.writes(&self.rules, self.now_ms);
         self.disk.write(writes);
+        self.bucket.shrink(&self.rules);
     }
 
     fn crash(&mut self) {
@@ -269,9 +271,10 @@ proptest! {
     fn every_url_is_done_and_twice_only_if_its_owner_was_lost(
         steps in proptest::collection::vec(step(), 1..120),
         is_unlimited in any::<bool>(),
+        bucket_bytes_max in prop_oneof![Just(0), 0_usize..20_000, Just(256 << 10)],
     ) {
         let pace = if is_unlimited { PaceRule::unlimited() } else { PaceRule::default().with_connections(3) };
-        let mut world = World::new(rules(pace));
+        let mut world = World::new(Rules { bucket_bytes_max, ..rules(pace) });
         for (number, step) in steps.into_iter().enumerate() {
             world.step(step, number);
         }
@@ -311,13 +314,24 @@ fn a_large_frontier_is_read_back_in_order_and_a_host_does_not_take_all_the_room(
             .add(&mut world.bucket, "small", "http://small/", &world.rules, 0)
     );
     world.commit();
+    // Of hosts that nobody has asked yet, one each.
     world.hand_out(64);
-    assert_eq!(world.under_way.len(), 64);
-    let is_small = |request: &&Request| &*request.host == "small";
-    assert_eq!(world.under_way.iter().filter(is_small).count(), 1);
-    let large: Vec<_> = world.under_way.iter().filter(|r| !is_small(r)).collect();
-    assert_eq!(&*large[0].url, "http://large/0/0");
-    assert_eq!(&*large[62].url, "http://large/0/62");
+    let urls: Vec<&str> = world
+        .under_way
+        .iter()
+        .map(|request| &*request.url)
+        .collect();
+    assert_eq!(urls, ["http://large/0/0", "http://small/"]);
+    world.end(0, false);
+    world.hand_out(64);
+    let large: Vec<_> = world
+        .under_way
+        .iter()
+        .filter(|r| &*r.host == "large")
+        .collect();
+    assert_eq!(large.len(), 63);
+    assert_eq!(&*large[0].url, "http://large/0/1");
+    assert_eq!(&*large[62].url, "http://large/0/63");
     world.finish();
     assert_eq!(world.done.len(), 30_001);
 }
@@ -335,4 +349,32 @@ fn beyond_its_budget_a_host_gets_nothing() {
     };
     assert!(add("http://host/1") && add("http://host/2"));
     assert!(!add("http://host/3"));
+}
+
+#[test]
+fn what_waits_for_many_hosts_does_not_stay_in_memory() {
+    let mut world = World::new(Rules {
+        bucket_bytes_max: 64 << 10,
+        ..rules(PaceRule::default())
+    });
+    for host in 0..200 {
+        let host = format!("host{host}");
+        for at in 0..100 {
+            let url = format!("http://{host}/{at}");
+            let (disk, bucket) = (&world.disk, &mut world.bucket);
+            assert!(disk.add(bucket, &host, &url, &world.rules, 0));
+        }
+        world.commit();
+        world.hand_out(1);
+        world.commit();
+        assert!(world.bucket.bytes <= (64 << 10) + 64 * 100 * 128);
+    }
+    while !world.under_way.is_empty() {
+        world.end(0, false);
+    }
+    world.commit();
+    assert!(world.bucket.bytes <= 64 << 10, "{}", world.bucket.bytes);
+    assert_eq!(world.bucket.numbers().waiting, 200 * 100 - 64);
+    world.finish();
+    assert_eq!((world.bucket.bytes, world.done.len()), (0, 200 * 100));
 }

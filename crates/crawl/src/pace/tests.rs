@@ -58,6 +58,7 @@ fn a_crawl_delay_counts_only_upwards() {
 fn without_limits_a_host_is_asked_as_fast_as_it_can() {
     let rule = PaceRule::unlimited();
     let mut host = Pace::new();
+    asked(&mut host, &rule, 4, 1, 200);
     for _ in 0..1_000 {
         assert!(host.may_start(&rule, 5) <= 5);
         host.started(&rule, 5);
@@ -65,9 +66,26 @@ fn without_limits_a_host_is_asked_as_fast_as_it_can() {
 }
 
 #[test]
+fn until_the_first_answer_there_is_one_request() {
+    let rule = PaceRule::unlimited();
+    for is_refused in [false, true] {
+        let mut host = Pace::new();
+        host.started(&rule, 5);
+        assert_eq!(host.may_start(&rule, 6), AFTER_AN_ANSWER);
+        match is_refused {
+            true => host.cancelled(),
+            false => host.ended(&rule, 6, Duration::from_millis(1), Some(200), None),
+        }
+        host.started(&rule, 7);
+        assert!(host.may_start(&rule, 7) <= 7);
+    }
+}
+
+#[test]
 fn only_so_many_are_under_way() {
     let rule = rule(r#"{"delay": "0ms", "connections_per_host": 2}"#);
     let mut host = Pace::new();
+    asked(&mut host, &rule, 4, 0, 200);
     host.started(&rule, 5);
     assert_eq!(host.may_start(&rule, 5), 5);
     host.started(&rule, 5);

@@ -92,6 +92,8 @@ const TIMER: &str = "frontier";
 /// A bucket for which something waits has this timer; when it goes off does not matter.
 const TIMER_AFTER: Duration = Duration::from_secs(3_600);
 const SCAN_MAX: usize = 1_000;
+/// What URLs that wait take in memory in each bucket: with all buckets of a node, 64 MiB.
+const BUCKET_BYTES_MAX: usize = 256 << 10;
 /// How many URLs are handed out in one turn.
 const HAND_OUT_MAX: usize = 256;
 /// A bucket for which something waits has a turn at least this often.
@@ -139,6 +141,7 @@ impl Plugin for Frontier {
                 tries_max: parameters.tries_max,
                 retry_after: parameters.retry_after.duration(),
                 pages_per_host_max: parameters.pages_per_host_max,
+                bucket_bytes_max: BUCKET_BYTES_MAX,
             },
             redirects_max: parameters.redirects_max,
             pages_max: parameters.pages_max.unwrap_or(u64::MAX),
@@ -216,6 +219,7 @@ impl Worker for Frontier {
             (meta.fetched, meta.failed) = (numbers.fetched, numbers.failed);
             turn.set_state(META, meta.encode())?;
         }
+        bucket.shrink(&self.rules);
         bucket.forget_idle(&self.rules, now_ms);
         self.plan(&slot, &bucket, now_ms, waker);
         slot.put(meta.version, bucket);
@@ -320,9 +324,11 @@ impl Frontier {
         let mut requests = Vec::new();
         loop {
             let most = self.allowed(slot, bucket, HAND_OUT_MAX - requests.len());
-            requests.append(&mut bucket.hand_out(&self.rules, now_ms, most));
-            let wanted = bucket.wanted(now_ms);
-            if wanted.is_empty() || most == 0 || requests.len() >= HAND_OUT_MAX {
+            let mut handed_out = bucket.hand_out(&self.rules, now_ms, most);
+            let left = most - handed_out.len();
+            requests.append(&mut handed_out);
+            let wanted = bucket.wanted(now_ms, left);
+            if wanted.is_empty() {
                 return Ok(requests);
             }
             let keys = wanted

@@ -67,6 +67,7 @@ async fn with_a_broken_store_state_stays_in_memory_and_commits_go_on() {
     assert!(!rig.broker.state_store_works());
     assert!(rig.broker.state_bytes().memory > 20_000);
     assert_eq!(rig.pairs("b", 7).len(), 100);
+    rig.all_durable().await;
     let rig = rig.crash(Loss::Nothing);
     rig.until_moved().await;
     assert_eq!(rig.pairs("b", 7).len(), 100);

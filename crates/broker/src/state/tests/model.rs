@@ -77,7 +77,7 @@ impl World {
                 acknowledged,
             } => self.commit(*bucket, writes, *acknowledged).await,
             Step::TakeOver(bucket) => {
-                let epoch = self.rig.raise(BUCKETS[*bucket]);
+                let (epoch, _) = self.rig.raise(BUCKETS[*bucket]);
                 let mut next = self.now().clone();
                 next.epochs[*bucket] += 1;
                 assert_eq!(epoch, next.epochs[*bucket]);
@@ -100,7 +100,9 @@ impl World {
                 // With the same pairs, which owner is the last is known only by asking.
                 let mut model = self.possible[kept].clone();
                 for (bucket, epoch) in BUCKETS.iter().zip(&mut model.epochs) {
-                    let raised = self.rig.raise(bucket);
+                    let (raised, stored) = self.rig.raise(bucket);
+                    // What follows counts on it.
+                    self.rig.durable(stored).await;
                     let oldest =
                         self.possible[0].epochs[BUCKETS.iter().position(|b| b == bucket).unwrap()];
                     assert!(raised > oldest, "an epoch came again");

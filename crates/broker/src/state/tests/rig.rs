@@ -95,6 +95,8 @@ pub struct Rig {
     folder: Arc<TempDir>,
     fault: Arc<Mutex<Option<Fault>>>,
     options: Options,
+    /// Where the last commit stands.
+    last: Mutex<Option<Position>>,
 }
 
 /// A journal with segments so small that tests see many of them.
@@ -185,6 +187,7 @@ impl Rig {
             folder,
             fault,
             options,
+            last: Mutex::default(),
         }
     }
 
@@ -216,14 +219,15 @@ impl Rig {
         Self {
             broker: started.unwrap(),
             storage,
+            last: Mutex::default(),
             ..self
         }
     }
 
-    pub fn raise(&self, bucket: &str) -> u64 {
+    pub fn raise(&self, bucket: &str) -> (u64, Position) {
         loop {
             match self.broker.raise_epoch(&name(bucket)) {
-                Ok((epoch, _)) => return epoch,
+                Ok(raised) => return raised,
                 Err(CommitError::Send(PublishError::Journal(AppendError::NotReady))) => {
                     std::thread::yield_now();
                 }
@@ -246,7 +250,10 @@ impl Rig {
                 ..Commit::default()
             };
             match self.broker.commit(commit) {
-                Ok(stored) => return stored.expect("something was written"),
+                Ok(stored) => {
+                    *self.last.lock() = stored;
+                    return stored.expect("something was written");
+                }
                 Err(CommitError::Send(PublishError::Journal(AppendError::NotReady))) => {
                     assert!(started.elapsed() < TIMEOUT, "the commit is never taken");
                 }
@@ -258,6 +265,14 @@ impl Rig {
     pub async fn durable(&self, stored: Position) {
         let wait = self.broker.journal().wait(stored);
         tokio::time::timeout(TIMEOUT, wait).await.unwrap().unwrap();
+    }
+
+    /// Waits until no crash can take a commit back.
+    pub async fn all_durable(&self) {
+        let last = *self.last.lock();
+        if let Some(last) = last {
+            self.durable(last).await;
+        }
     }
 
     pub fn get(&self, bucket: &str, key: &[u8]) -> Option<Bytes> {
@@ -286,12 +301,13 @@ impl Rig {
         parts.stamp().map_or(0, |stamp| stamp.generation)
     }
 
-    /// Waits until everything in memory fits.
+    /// Waits until everything in memory fits, and nothing can be lost.
     pub async fn until_moved(&self) {
         until("state is on disk", || {
             self.broker.shared.state.excess_bytes() == 0
         })
         .await;
+        self.all_durable().await;
     }
 
     /// Fills and empties segments of the journal, and has what holds the oldest moved.
