@@ -321,8 +321,8 @@ fn a_large_frontier_is_read_back_in_order_and_a_host_does_not_take_all_the_room(
         .iter()
         .map(|request| &*request.url)
         .collect();
-    assert_eq!(urls, ["http://large/0/0", "http://small/"]);
-    world.end(0, false);
+    assert_eq!(urls, ["http://small/", "http://large/0/0"]);
+    world.end(1, false);
     world.hand_out(64);
     let large: Vec<_> = world
         .under_way
