@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bus::{Receipt, Subscription, Tag};
-use kernel::worker::{Incoming, Stretch};
+use kernel::worker::{Incoming, Kind, Stretch};
 
 use crate::control::Control;
 use crate::key::BUCKETS;
@@ -74,6 +74,12 @@ impl Envelope {
     pub fn is_stale(&self) -> bool {
         let source = self.source.as_ref();
         source.is_some_and(|source| source.subscription.is_stale())
+    }
+
+    /// Whether it is a timer that went off for this bucket, or an ask whose time is up.
+    fn is_alarm_of(&self, bucket: u32) -> bool {
+        let is_alarm = matches!(self.incoming.kind, Kind::Timer(_) | Kind::TimedOut(_));
+        is_alarm && self.bucket == bucket
     }
 
     /// A message from within this process.
@@ -164,6 +170,16 @@ impl Envelopes {
             source: origin.source,
             bucket: origin.bucket,
         })
+    }
+
+    /// Drops timers and time limits of asks of this bucket.
+    pub fn drop_alarms(&mut self, bucket: u32) {
+        let mut all = std::mem::take(self);
+        while let Some(envelope) = all.pop() {
+            if !envelope.is_alarm_of(bucket) {
+                self.push(envelope);
+            }
+        }
     }
 
     /// The bucket of the first one.
@@ -359,14 +375,29 @@ impl Mailbox {
 
     /// Takes out all messages of this bucket, in order, and tells how many of them were among the `first` ones.
     pub fn take_bucket(&mut self, bucket: u32, first: usize) -> (Vec<Envelope>, usize) {
-        if !self.has_bucket(bucket) {
-            return (Vec::new(), 0);
+        match self.has_bucket(bucket) {
+            true => self.take_those(first, |envelope| envelope.bucket == bucket),
+            false => (Vec::new(), 0),
         }
+    }
+
+    /// Drops timers and time limits of asks that wait for this bucket.
+    pub fn drop_alarms(&mut self, bucket: u32) {
+        if self.has_bucket(bucket) {
+            self.take_those(0, |envelope| envelope.is_alarm_of(bucket));
+        }
+    }
+
+    fn take_those(
+        &mut self,
+        first: usize,
+        is_meant: impl Fn(&Envelope) -> bool,
+    ) -> (Vec<Envelope>, usize) {
         let mut taken = Vec::new();
         let (mut of_first, mut taken_before) = (0, 0);
         let mut kept = Envelopes::default();
         for (index, envelope) in iter::from_fn(|| self.messages.pop()).enumerate() {
-            if envelope.bucket == bucket {
+            if is_meant(&envelope) {
                 of_first += usize::from(index < first);
                 taken_before += usize::from(self.mark.is_some_and(|before| index < before));
                 taken.push(envelope);

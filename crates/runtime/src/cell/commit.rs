@@ -395,7 +395,7 @@ impl Run {
         drop(commit);
         match is_passing(&error) {
             true => Err(Failure::of(FailureKind::Host, error.to_string())),
-            false => Err(self.not_committed(scope, &error)),
+            false => Err(self.not_committed(scope, &error).await),
         }
     }
 
@@ -411,7 +411,7 @@ impl Run {
     }
 
     /// What a refused commit means for the worker.
-    pub(super) fn not_committed(&mut self, scope: &Scope, error: &BusError) -> Failure {
+    pub(super) async fn not_committed(&mut self, scope: &Scope, error: &BusError) -> Failure {
         let kind = match error {
             BusError::Refused { .. } => FailureKind::Limit,
             _ => FailureKind::Host,
@@ -426,40 +426,83 @@ impl Run {
             for source in sources.chain(&self.desk.discarded) {
                 source.subscription.make_stale();
             }
-            self.set_timers_again(scope);
+            self.wake_again(scope);
+            let is_memory = self.cell.stage.store.is_memory();
+            if is_memory {
+                self.set_timers_again(scope);
+            }
             self.desk.forget_messages();
             self.desk.sources.clear();
             self.desk.discarded.clear();
             if let Some(extras) = &mut self.body.extras {
                 extras.epochs.remove(scope);
             }
+            if !is_memory {
+                let is_in_doubt = matches!(error, BusError::InDoubt { .. });
+                Box::pin(self.catch_up(scope, is_in_doubt)).await;
+            }
             self.cell.stage.resubscribe();
         }
         Failure::of(kind, format!("the turn was not committed: {error}"))
     }
 
-    /// Timers at hand that may not be settled go off again, and who was woken is woken again: nothing else brings that back,
-    /// unlike messages from the bus.
+    /// Who was woken is woken again: nothing else brings that back, unlike messages from the bus.
+    fn wake_again(&self, scope: &Scope) {
+        let stage = &self.cell.stage;
+        let is_woken = |incoming: &Incoming| incoming.kind == Kind::Woken;
+        if stage.holds_scope(scope) && self.desk.incomings.iter().any(is_woken) {
+            stage.wake(scope);
+        }
+    }
+
+    /// Timers at hand go off again; what is in memory does not say that they were set.
     fn set_timers_again(&self, scope: &Scope) {
         let stage = &self.cell.stage;
-        if !stage.holds_scope(scope) {
-            return;
-        }
         for incoming in &self.desk.incomings {
             let what = match &incoming.kind {
                 Kind::Timer(name) => What::Timer(name.clone()),
                 Kind::TimedOut(ticket) => What::Ask(*ticket),
-                Kind::Woken => {
-                    stage.wake(scope);
-                    continue;
-                }
-                Kind::Message | Kind::Reply(_) | Kind::ChildEnded(_) => continue,
+                Kind::Message | Kind::Reply(_) | Kind::ChildEnded(_) | Kind::Woken => continue,
             };
             if !stage.runtime.alarms.is_set(stage, scope, &what) {
                 let (now, body) = (stage.runtime.clock.now(), incoming.message.body.clone());
                 stage.runtime.alarms.set(stage, scope, what, now, body);
             }
         }
+    }
+
+    /// Sets timers, and the time limits of asks, as the state has them. Those at hand have gone off, and may not be settled; and if a
+    /// commit in doubt has happened, nothing but the state knows what it set, for its messages do not come again. Without its
+    /// state the worker could do nothing, so it waits for it.
+    async fn catch_up(&mut self, scope: &Scope, is_in_doubt: bool) {
+        let stage = self.cell.stage.clone();
+        let mut is_told = false;
+        while stage.holds_scope(scope) && !stage.is_stopping() {
+            let Err(reason) = self.read_again(scope, is_in_doubt).await else {
+                return;
+            };
+            if !std::mem::replace(&mut is_told, true) {
+                tracing::warn!(worker = %self.cell.address(), reason, "what a commit that failed has set cannot be read; trying again");
+            }
+            tokio::time::sleep(RETRY_AFTER).await;
+        }
+    }
+
+    async fn read_again(&mut self, scope: &Scope, is_in_doubt: bool) -> Result<(), String> {
+        let stage = self.cell.stage.clone();
+        let timeout = Duration::from_millis(stage.runtime.settings.commit_timeout_ms);
+        if is_in_doubt {
+            // Only then it cannot happen any more.
+            let raised = stage.raise_again(scope, timeout).await;
+            raised.map_err(|error| error.to_string())?;
+            let owner = self.own(scope, timeout).await;
+            owner.map_err(|failure| failure.reason)?;
+        }
+        // Those that went off and wait are in the state, too.
+        stage.runtime.alarms.cancel_all(&stage, scope);
+        self.drop_alarms(scope);
+        let restored = stage.restore_again(scope).await;
+        restored.map_err(|error| error.to_string())
     }
 
     /// The owner of the scope: this worker. The first time it raises the epoch.

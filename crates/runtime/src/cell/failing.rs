@@ -121,7 +121,7 @@ impl Run {
         match stage.runtime.bus.commit(&commit, timeout).await {
             Ok(_) => true,
             Err(error) => {
-                let failure = self.not_committed(scope, &error);
+                let failure = self.not_committed(scope, &error).await;
                 self.note(&failure);
                 self.leave_to_others();
                 false

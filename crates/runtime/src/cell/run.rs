@@ -571,6 +571,18 @@ impl Run {
         self.body.extras().singles += count;
     }
 
+    /// Drops timers and time limits of asks of this scope that have gone off and wait.
+    pub fn drop_alarms(&mut self, scope: &Scope) {
+        let bucket = match scope {
+            Scope::Bucket(bucket) => *bucket,
+            _ => 0,
+        };
+        self.desk.batch.drop_alarms(bucket);
+        let mut mailbox = self.cell.mailbox.lock();
+        mailbox.drop_alarms(bucket);
+        self.cell.note_waiting(&mailbox);
+    }
+
     /// Learns how many messages are as much work as one batch should be.
     fn measure(&self, messages: usize, took: Duration) {
         let intake = &self.version().spec.intake;

@@ -171,7 +171,7 @@ impl Run {
         self.desk.sources = messages.sources;
         self.desk.discarded = messages.discarded;
         let scope = Scope::Bucket(bucket);
-        let failure = self.not_committed(&scope, &error);
+        let failure = self.not_committed(&scope, &error).await;
         Box::pin(self.recover(&scope, failure)).await
     }
 

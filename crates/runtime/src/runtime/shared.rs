@@ -253,13 +253,14 @@ impl Shared {
     }
 }
 
-/// Tells each stage which cycle it lies on.
+/// Tells each stage which cycle of stages in memory it lies on. What goes to a durable stage waits in its queue, so nobody waits for
+/// a mailbox there.
 fn find_cycles(stages: &HashMap<StageAddress, Arc<Stage>>) {
     let edges = stages.values().map(|stage| {
         let version = stage.version();
         let addresses = version.spec.outputs.values().flatten();
         let to = addresses.filter_map(|address| match address {
-            Address::Stage(to) => stages.get(to).map(|to| to.id),
+            Address::Stage(to) => stages.get(to).filter(|to| to.is_memory()).map(|to| to.id),
             _ => None,
         });
         (stage.id, to.collect())

@@ -185,6 +185,23 @@ impl Stage {
         Ok(())
     }
 
+    /// Brings back what the state says of a scope whose worker lives: timers, pending asks, and children that it does not have.
+    pub async fn restore_again(self: &Arc<Self>, scope: &Scope) -> Result<(), DeployError> {
+        self.restore_scope(scope).await?;
+        let Scope::Worker(number) = *scope else {
+            return Ok(());
+        };
+        for (key, args) in self.pending(scope, keys::CHILD).await? {
+            if let Ok(name) = str::from_utf8(&key[1..])
+                && let Some(child) = self.child_scope(number, name)
+                && self.cell_of(&child).is_none()
+            {
+                self.restore_child(number, name, args).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Brings back timers and pending asks of one scope.
     pub(super) async fn restore_scope(self: &Arc<Self>, scope: &Scope) -> Result<(), DeployError> {
         for (key, value) in self.pending(scope, keys::ASK).await? {
@@ -205,12 +222,22 @@ impl Stage {
     pub(super) async fn restore_children(self: &Arc<Self>, number: u32) -> Result<(), DeployError> {
         for (key, args) in self.pending(&Scope::Worker(number), keys::CHILD).await? {
             if let Ok(name) = str::from_utf8(&key[1..]) {
-                self.add_child(number, name, args);
-                if let Some(scope) = self.child_scope(number, name) {
-                    self.restore_scope(&scope).await?;
-                    self.wake_if_timed(&scope);
-                }
+                self.restore_child(number, name, args).await?;
             }
+        }
+        Ok(())
+    }
+
+    async fn restore_child(
+        self: &Arc<Self>,
+        number: u32,
+        name: &str,
+        args: Bytes,
+    ) -> Result<(), DeployError> {
+        self.add_child(number, name, args);
+        if let Some(scope) = self.child_scope(number, name) {
+            self.restore_scope(&scope).await?;
+            self.wake_if_timed(&scope);
         }
         Ok(())
     }

@@ -191,6 +191,25 @@ impl Stage {
         Ok(epoch)
     }
 
+    /// Raises the epoch of a part that this node has, so that nothing can be committed any more that was on its way. A child is no
+    /// part: its worker raises its epoch itself.
+    pub async fn raise_again(&self, scope: &Scope, timeout: Duration) -> Result<(), BusError> {
+        if matches!(scope, Scope::Child(..)) {
+            return Ok(());
+        }
+        let part = self.part_of(scope);
+        let Some(shares) = self.shares.as_ref().filter(|shares| shares.holds(part)) else {
+            return Ok(());
+        };
+        let bucket = scope.bucket(&self.address);
+        let raised = self.runtime.bus.raise_epoch(&bucket, timeout).await?;
+        if let Some(epoch) = shares.held.write().get_mut(&part) {
+            *epoch = raised.max(*epoch);
+        }
+        Ok(())
+    }
+
+    /// Brings back what the state says of a scope: timers, pending asks, children.
     async fn restore_part(self: &Arc<Self>, scope: &Scope) -> Result<(), ShareError> {
         let restored = async {
             self.restore_scope(scope).await?;

@@ -173,7 +173,6 @@ async fn burst(turn: &mut Turn) -> Result<(), Failure> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "known defect: in a cycle more messages wait for stages in memory than their mailboxes hold"]
 async fn a_cycle_through_a_durable_queue_holds_its_bounds_and_never_stands() {
     let rig = Rig::new();
     let (passes_count, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

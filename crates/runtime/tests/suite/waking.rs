@@ -411,7 +411,6 @@ impl Worker for Once {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "known defect: of sixty timers whose commits are in doubt, two or three do not go off again"]
 async fn a_timer_whose_turn_may_not_have_been_committed_goes_off_again() {
     const BUCKETS: usize = 60;
     let rig = Rig::new();
