@@ -180,13 +180,21 @@ impl Host {
         None
     }
 
+    /// Whether no block has to be read to know what may be handed out now.
+    pub fn is_ready(&self, now_ms: u64) -> bool {
+        let mut times = self.later.keys().map(|(time, _, _)| *time);
+        self.wanted().is_none() || times.next().is_some_and(|time| time <= now_ms)
+    }
+
+    /// Whether blocks in memory have entries that were not handed out.
+    fn has_entries(&self) -> bool {
+        let mut blocks = self.blocks.values();
+        blocks.any(|block| block.next < block.entries.len())
+    }
+
     /// The next block to read, if all that is in memory was handed out.
     pub fn wanted(&self) -> Option<u64> {
-        let has_entries = self
-            .blocks
-            .values()
-            .any(|block| block.next < block.entries.len());
-        (!has_entries && self.unloaded < self.record.next).then_some(self.unloaded)
+        (!self.has_entries() && self.unloaded < self.record.next).then_some(self.unloaded)
     }
 
     /// A block that was read. Nothing if it is over and gone.
@@ -225,11 +233,7 @@ impl Host {
 
     /// When the next entry may be handed out, if all of them have to wait: none if nothing waits but what is under way.
     pub fn next_time(&self) -> Option<u64> {
-        let is_ready = self
-            .blocks
-            .values()
-            .any(|block| block.next < block.entries.len());
-        if is_ready || self.unloaded < self.record.next {
+        if self.has_entries() || self.unloaded < self.record.next {
             return Some(0);
         }
         self.later.keys().next().map(|(time, _, _)| *time)

@@ -271,7 +271,11 @@ impl Bucket {
     /// Hands out what may be asked for now, at most so many. What is told by [`Bucket::wanted`] afterwards is to be read first.
     pub fn hand_out(&mut self, rules: &Rules, now_ms: u64, most: usize) -> Vec<Request> {
         let mut requests = Vec::new();
+        // Those come first of which something is in memory: a block that is read for one URL and let go for lack of room would be
+        // read for the next one again.
         let due = self.due.iter().take_while(|(due_ms, _)| *due_ms <= now_ms);
+        let is_ready = |(_, name): &&(u64, Arc<str>)| self.hosts[name].is_ready(now_ms);
+        let due = due.take(LOOKED_AT_MAX).filter(is_ready);
         let due: Vec<_> = due.take(most).cloned().collect();
         // No host takes all the room while others wait.
         let share = most.div_ceil(due.len().max(1));
@@ -467,6 +471,8 @@ impl Bucket {
     }
 }
 
+/// Among so many hosts that are due those are looked for of which something is in memory.
+const LOOKED_AT_MAX: usize = 1_024;
 /// How many blocks are read at a time.
 const WANTED_MAX: usize = 64;
 
