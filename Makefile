@@ -13,7 +13,7 @@ help: ## shows this list
 run: build ## builds Hivewire and starts it on the embedded default
 	$(HIVEWIRE_BIN) up
 
-build: cargo ## builds the binary: target/release/hivewire
+build: cargo studio ## builds the binary, with the studio in it: target/release/hivewire
 	$(CARGO) build --release --locked --workspace --bin hivewire
 
 test: tools lint tests fuzz-short coverage ## installs what is missing and runs all tests
@@ -21,8 +21,32 @@ test: tools lint tests fuzz-short coverage ## installs what is missing and runs 
 # Always the whole workspace, and the binary along with the tests: a part of it would want its
 # dependencies with fewer features, and build the larger ones a second time.
 .PHONY: tests
-tests: cargo ## the binary, and all that `cargo test` runs: crates, contract, faults
+tests: cargo studio ## the binary, and all that `cargo test` runs: crates, contract, faults
 	$(CARGO) test --release --locked --workspace
+
+# The studio is built only if something in it has changed, and is then put into the binary. Without npm the binary has none, and
+# says so.
+STUDIO_BUILT := studio/dist/.built
+STUDIO_FILES := $(if $(wildcard studio/package.json),$(shell find studio -type f \
+	-not -path 'studio/node_modules/*' -not -path 'studio/dist/*' -not -path '*/test-results/*'))
+
+.PHONY: studio
+ifeq ($(wildcard studio/package.json),)
+studio:
+else ifeq ($(shell command -v npm),)
+studio:
+	@echo "npm is missing, so the binary gets no studio. Install it with your system's packages (Debian: nodejs npm) and build again."
+else
+studio: $(STUDIO_BUILT) ## builds the studio: studio/dist
+endif
+
+studio/node_modules/.installed: studio/package.json $(wildcard studio/package-lock.json)
+	cd studio && npm ci --no-audit --no-fund
+	touch $@
+
+$(STUDIO_BUILT): studio/node_modules/.installed $(STUDIO_FILES)
+	cd studio && npm run build
+	touch $@
 
 .PHONY: cargo
 cargo:

@@ -1,4 +1,4 @@
-//! Listens to the events of a node over a WebSocket.
+//! Listens to the events or the live numbers of a node over a WebSocket.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -45,8 +45,38 @@ impl EventClient {
         query: &str,
         headers: &[(&'static str, &str)],
     ) -> Result<Self> {
+        Self::open(socket, address, &format!("/api/v1/events?{query}"), headers)
+    }
+
+    /// Watches the live numbers of a node; `query` is what stands behind the question mark.
+    pub fn watch_live(hive: &Hive, query: &str) -> Result<Self> {
+        let authorization = format!("Bearer {}", hive.token()?);
+        let headers = [("authorization", authorization.as_str())];
+        let socket = TcpStream::connect(hive.http_address())?;
+        let path = format!("/api/v1/live?{query}");
+        Self::open(socket, hive.http_address(), &path, &headers)
+    }
+
+    /// The same with a socket that takes little at a time.
+    pub fn watch_live_narrow(hive: &Hive, query: &str) -> Result<Self> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.set_recv_buffer_size(4 << 10)?;
+        socket.connect(&hive.http_address().into())?;
+        let authorization = format!("Bearer {}", hive.token()?);
+        let headers = [("authorization", authorization.as_str())];
+        let path = format!("/api/v1/live?{query}");
+        Self::open(socket.into(), hive.http_address(), &path, &headers)
+    }
+
+    /// Opens any path with these headers.
+    pub fn open(
+        socket: TcpStream,
+        address: SocketAddr,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Self> {
         socket.set_read_timeout(Some(TIMEOUT))?;
-        let mut request = format!("ws://{address}/api/v1/events?{query}").into_client_request()?;
+        let mut request = format!("ws://{address}{path}").into_client_request()?;
         for (name, value) in headers {
             request
                 .headers_mut()

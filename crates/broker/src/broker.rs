@@ -350,6 +350,23 @@ impl Subscription {
         }
     }
 
+    /// The queue or topic.
+    pub fn destination(&self) -> Destination {
+        let name = self.name().clone();
+        match self {
+            Self::Queue(_) => Destination::Queue(name),
+            Self::Topic(_) => Destination::Topic(name),
+        }
+    }
+
+    /// How many messages the subscriber has not acknowledged.
+    pub fn unacknowledged(&self) -> usize {
+        match self {
+            Self::Queue(subscription) => subscription.unacknowledged(),
+            Self::Topic(subscription) => subscription.unacknowledged(),
+        }
+    }
+
     /// Deliveries of this subscription, in order, were written to the subscriber. Every delivery
     /// taken from the outbox must be reported here or given to [`Subscription::close`].
     pub fn sent(&self, deliveries: &[Delivery]) {

@@ -55,6 +55,17 @@ impl Begun {
     }
 }
 
+/// What became of the messages of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueBook {
+    /// Those that wait or are not acknowledged.
+    pub waits: u64,
+    /// Those that were acknowledged since the engine started or the queue was made.
+    pub done: u64,
+    /// Those that went to the dead letters since then.
+    pub dead: u64,
+}
+
 /// Carries messages between workers. Every call ends within its timeout.
 ///
 /// Delivery is at least once. What is delivered again is marked as such, or carries the
@@ -132,6 +143,11 @@ pub trait Bus: Send + Sync {
 
     /// How many messages of a queue wait or are not acknowledged, if the engine knows that without asking anybody.
     fn depth(&self, _queue: &Name) -> Option<u64> {
+        None
+    }
+
+    /// What became of the messages of a queue, all at one moment, if the engine knows that without asking anybody.
+    fn book(&self, _queue: &Name) -> Option<QueueBook> {
         None
     }
 

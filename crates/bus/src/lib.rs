@@ -50,7 +50,7 @@ mod together;
 
 pub use capabilities::{AckLevel, Capabilities, Given};
 pub use commit::{Commit, Consumed, Owner, StateWrite, Submitted};
-pub use contract::{Begun, Bus, QueueSettings, Subscription};
+pub use contract::{Begun, Bus, QueueBook, QueueSettings, Subscription};
 pub use delivery::{Delivery, MESSAGE_ID, Receipt, Reject, Tag};
 pub use document::{Document, Put};
 pub use error::BusError;

@@ -29,6 +29,7 @@ use crate::desk::Desk;
 use crate::events::{Event, Events, kind};
 use crate::flow_metrics::FlowCollector;
 use crate::http::{self, HttpServer};
+use crate::live::Live;
 use crate::logging;
 use crate::logs::{self, LogError, LogStore};
 use crate::metrics::{BrokerCollector, StageCollector};
@@ -244,9 +245,12 @@ impl Node {
         });
         let (clock, parts) = (engine.clock(), deployments.clone());
         let desk = Desk::new(&engine.bus, clock, live.clone(), logs, parts);
+        let shared_bus = deployments.agent().map(|_| engine.bus.clone());
+        let live_numbers = Live::new(events.node(), shared_bus);
         let running = Arc::new(Running {
             broker: broker.clone(),
             bound: bound.clone(),
+            clients: listeners.as_ref().map(|l| l.clients().clone()),
             reached_at,
             buses: config.node.shown_buses(),
             rates: rates.clone(),
@@ -254,6 +258,7 @@ impl Node {
             deployments: deployments.clone(),
             alerts: alerts.clone(),
             events: events.clone(),
+            live: live_numbers.clone(),
             desk,
         });
         if app.running.set(running.clone()).is_err() {
@@ -261,7 +266,8 @@ impl Node {
         }
         let watching = vec![
             tokio::spawn(alerts.watch(running.clone(), stopped.clone())),
-            tokio::spawn(events.clone().watch(running, stopped.clone())),
+            tokio::spawn(events.clone().watch(running.clone(), stopped.clone())),
+            tokio::spawn(live_numbers.run(running, stopped.clone())),
         ];
         events.tell(joined(reached_at));
         let tidying = broker.map(|broker| tokio::spawn(tidy(broker, rates, stopped)));

@@ -9,7 +9,7 @@ mod contract;
 
 use std::cell::RefCell;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use build::Descriptor;
@@ -152,6 +152,7 @@ fn look_at_the_node(node: &Checked) {
     ] {
         node.get(200, path);
     }
+    node.get(404, "/assets/none.js");
     node.call(
         401,
         "GET",
@@ -368,6 +369,27 @@ fn deploy_and_change(node: &Checked) {
         b"",
     );
     node.post(200, &format!("{stage}/scale?workers=2"), &json!({}));
+    node.post(200, &format!("{stage}/pause"), &json!({}));
+    let paused = node.get(200, stage);
+    assert_eq!(paused["paused"], true);
+    node.post(200, &format!("{stage}/resume"), &json!({}));
+    node.post(404, "/api/v1/flows/shop/none/pause", &json!({}));
+    node.post(404, "/api/v1/flows/shop/none/resume", &json!({}));
+    node.get(404, &format!("{stage}/sample?output=none"));
+    let mut client = TcpStream::connect(node.hive.address("stomp")).unwrap();
+    client
+        .write_all(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
+        .unwrap();
+    let mut some = [0; 512];
+    assert!(client.read(&mut some).unwrap() > 0);
+    let page = node.get(200, "/api/v1/clients?limit=10");
+    let id = page["clients"][0]["id"].as_u64().unwrap();
+    node.delete(200, &format!("/api/v1/clients/{id}"));
+    node.delete(404, "/api/v1/clients/0");
+    node.get(200, "/api/v1/examples");
+    node.post(404, "/api/v1/examples/none", &json!({}));
+    node.get(200, "/api/v1/live?flow=shop");
+    node.get(400, "/api/v1/live?period_ms=1");
     node.post(200, &format!("{stage}/restart?reset=true"), &json!({}));
     node.delete(200, &format!("{stage}/workers/1"));
     let versions = node.get(200, &format!("{stage}/versions"));

@@ -39,19 +39,15 @@ fn refused(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
 fn it_says_what_listens_and_health_agrees() {
     let mut hive = Hive::start();
     assert_eq!(hive.ready["status"], "ready");
-    let api = hive.ready["api"].as_str().unwrap();
     assert_eq!(
-        api,
-        format!("http://{}/?token={}", hive.address("http"), hive.token())
+        hive.ready["studio"].as_str().unwrap(),
+        format!("http://{}/#token={}", hive.address("http"), hive.token())
     );
     let health = hive.http("GET", "/health", &[], "");
     assert_eq!(
         (health.status, &health.json()["status"]),
         (200, &"ready".into())
     );
-    let page = hive.http("GET", &api[api.find("/?").unwrap()..], &[], "");
-    assert_eq!(page.status, 200);
-    assert!(page.body.contains("/api/v1"));
     let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(hive.data()), 0o700);
     assert_eq!(mode(hive.data().join("token")), 0o600);
@@ -85,7 +81,7 @@ fn in_plain_words_too() {
     );
     assert!(!text.contains("stomp"), "{text}");
     assert!(
-        text.contains("API at http://127.0.0.1:") && text.contains("/?token="),
+        text.contains("studio at http://127.0.0.1:") && text.contains("/#token="),
         "{text}"
     );
 }

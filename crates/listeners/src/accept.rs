@@ -57,13 +57,14 @@ pub(crate) fn listen<S: Session + 'static>(
     });
     opened
         .tasks
-        .spawn(accept(context.clone(), listener, tls, session));
+        .spawn(accept(context.clone(), listener, protocol, tls, session));
     Ok(address)
 }
 
 async fn accept<S: Session + 'static>(
     context: Context,
     listener: TcpListener,
+    protocol: &'static str,
     tls: Option<Arc<ServerConfig>>,
     session: fn(&Context, SocketAddr) -> S,
 ) {
@@ -74,7 +75,7 @@ async fn accept<S: Session + 'static>(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     if let Some(place) = Place::take(&context) {
-                        let serving = serve(context.clone(), stream, peer, tls.clone(), session, place);
+                        let serving = serve(context.clone(), stream, peer, protocol, tls.clone(), session, place);
                         connections.spawn(serving);
                     }
                 }
@@ -95,6 +96,7 @@ async fn serve<S: Session + 'static>(
     context: Context,
     stream: TcpStream,
     peer: SocketAddr,
+    protocol: &'static str,
     tls: Option<Arc<ServerConfig>>,
     session: fn(&Context, SocketAddr) -> S,
     _place: Place,
@@ -112,13 +114,19 @@ async fn serve<S: Session + 'static>(
     let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE);
     let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive);
     let session = session(&context, peer);
+    let now = context.broker.clock().now();
+    let known = context.clients.add(protocol, peer, now);
     let Context {
         broker,
         counters,
         shutdown,
         ..
     } = context;
-    connection::run(stream, encryption, session, broker, counters, shutdown).await;
+    let client = known.client.clone();
+    connection::run(
+        stream, encryption, session, broker, counters, client, shutdown,
+    )
+    .await;
 }
 
 /// One of the connections that there may be.

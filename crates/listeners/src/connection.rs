@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{Sleep, timeout};
 
 use crate::buffers::{BUFFER_BYTES, ReadBuffer, WriteBuffer};
+use crate::clients::Client;
 use crate::counters::Counters;
 use crate::encryption::Encryption;
 use crate::session::{Progress, Session, Stop};
@@ -46,6 +47,7 @@ pub(crate) async fn run<S: Session>(
     session: S,
     broker: Arc<Broker>,
     counters: Counters,
+    client: Arc<Client>,
     shutdown: watch::Receiver<bool>,
 ) {
     let (read, write) = stream.split();
@@ -55,6 +57,7 @@ pub(crate) async fn run<S: Session>(
         session,
         broker,
         counters,
+        client,
         input: Input::default(),
         output: Output::default(),
         stop: None,
@@ -96,6 +99,7 @@ struct Connection<'a, S> {
     session: S,
     broker: Arc<Broker>,
     counters: Counters,
+    client: Arc<Client>,
     input: Input,
     output: Output,
     stop: Option<Stop>,
@@ -108,6 +112,7 @@ struct Connection<'a, S> {
 impl<S: Session> Connection<'_, S> {
     async fn serve(&mut self, mut read: ReadHalf<'_>, mut shutdown: watch::Receiver<bool>) {
         let outbox = self.session.outbox().clone();
+        let client = self.client.clone();
         let mut syncs = self.broker.journal().watch();
         let mut timer = Timer::default();
         loop {
@@ -133,6 +138,12 @@ impl<S: Session> Connection<'_, S> {
                 }
                 _ = self.write.writable(), if flushed == Flushed::Blocked => {}
                 () = tokio::task::yield_now(), if flushed == Flushed::Partly => {}
+                () = client.called() => {
+                    if client.answer(|| self.session.describe()) && self.stop.is_none() {
+                        self.session.goodbye(&mut self.output.answers);
+                        self.stop(Stop::AfterAnswers);
+                    }
+                }
                 () = timer.elapsed() => self.tick(),
                 _ = shutdown.changed(), if self.stop.is_none() => {
                     self.session.goodbye(&mut self.output.answers);

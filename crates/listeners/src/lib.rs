@@ -18,6 +18,7 @@
 mod accept;
 mod batch;
 mod buffers;
+mod clients;
 mod connection;
 mod counters;
 mod encryption;
@@ -39,6 +40,7 @@ use kernel::metrics::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use clients::{ClientSubscription, ClientView, Clients, Said};
 use counters::Counters;
 pub use settings::{Address, BadAddress, GamqSettings, Settings, StompSettings, User};
 
@@ -56,6 +58,7 @@ struct Context {
     counters: Counters,
     shutdown: watch::Receiver<bool>,
     connections: Arc<AtomicUsize>,
+    clients: Arc<Clients>,
 }
 
 /// Sockets that were opened, and the tasks that serve them.
@@ -151,6 +154,7 @@ pub struct Listeners {
     opened: Opened,
     shutdown: watch::Sender<bool>,
     counters: Vec<(&'static str, Counters)>,
+    clients: Arc<Clients>,
 }
 
 /// Opens all listeners; either all of them or none.
@@ -158,6 +162,7 @@ pub async fn start(broker: Arc<Broker>, settings: Settings) -> Result<Listeners,
     let (shutdown, stopping) = watch::channel(false);
     let settings = Arc::new(settings);
     let connections = Arc::new(AtomicUsize::new(0));
+    let clients = Arc::<Clients>::default();
     let mut opened = Opened::default();
     let mut counted = Vec::new();
     for (protocol, start) in PROTOCOLS {
@@ -169,6 +174,7 @@ pub async fn start(broker: Arc<Broker>, settings: Settings) -> Result<Listeners,
             counters,
             shutdown: stopping.clone(),
             connections: connections.clone(),
+            clients: clients.clone(),
         };
         start(&context, &mut opened)?;
     }
@@ -176,6 +182,7 @@ pub async fn start(broker: Arc<Broker>, settings: Settings) -> Result<Listeners,
         opened,
         shutdown,
         counters: counted,
+        clients,
     })
 }
 
@@ -183,6 +190,11 @@ impl Listeners {
     /// What listens where.
     pub fn bound(&self) -> &[Bound] {
         &self.opened.bound
+    }
+
+    /// Who is connected.
+    pub fn clients(&self) -> &Arc<Clients> {
+        &self.clients
     }
 
     /// Registers everything that listeners count.

@@ -25,8 +25,8 @@ pub(crate) fn is_for_nodes(destination: &Destination) -> bool {
     }
 }
 
-/// What only nodes may listen to: their logs, what they ask each other, and the answers.
-const HIDDEN_TOPIC: &str = "hivewire.logs";
+/// What only nodes may listen to: their logs, their numbers, what they ask each other, and the answers.
+const HIDDEN_TOPICS: [&str; 2] = ["hivewire.logs", "hivewire.live"];
 const HIDDEN_QUEUES: [&str; 2] = ["hivewire.command.", "hivewire.answer."];
 
 /// Whether only nodes may subscribe there.
@@ -34,7 +34,7 @@ pub(crate) fn is_hidden(destination: &Destination) -> bool {
     let name = destination.name().as_str();
     match destination {
         Destination::Queue(_) => HIDDEN_QUEUES.iter().any(|start| name.starts_with(start)),
-        Destination::Topic(_) => name == HIDDEN_TOPIC,
+        Destination::Topic(_) => HIDDEN_TOPICS.contains(&name),
     }
 }
 
@@ -60,7 +60,10 @@ mod tests {
         let queue = |name| is_hidden(&Destination::Queue(Name::new(name).unwrap()));
         let topic = |name| is_hidden(&Destination::Topic(Name::new(name).unwrap()));
         assert!(
-            queue("hivewire.command.a") && queue("hivewire.answer.a") && topic("hivewire.logs")
+            queue("hivewire.command.a")
+                && queue("hivewire.answer.a")
+                && topic("hivewire.logs")
+                && topic("hivewire.live")
         );
         assert!(!queue("hivewire.dead") && !queue("orders") && !topic("hivewire.nodes"));
     }

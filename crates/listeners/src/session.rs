@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use broker::{Delivery, Durable, Entry, Outbox};
 
+use crate::clients::Said;
+
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -83,6 +85,9 @@ pub(crate) trait Session: Send {
 
     /// Ends a subscription; `unsent` was taken from the outbox and never reached the client.
     fn end_subscription(&mut self, _token: u32, _unsent: Vec<Entry>) {}
+
+    /// How the client is, for people who look.
+    fn describe(&self) -> Said;
 
     /// The server is about to stop: says so to the client.
     fn goodbye(&mut self, answers: &mut Vec<u8>);

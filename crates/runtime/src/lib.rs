@@ -54,6 +54,7 @@ mod mailbox;
 mod messages;
 mod moves;
 mod outgoing;
+mod outputs;
 mod routed;
 mod router;
 mod runtime;
@@ -85,6 +86,6 @@ pub use spec::{Delivery, HandOverRule, Intake, StageKind, StageSpec, WORKERS_MAX
 pub use stage::Part;
 pub use supervision::{OnFailure, Strategy, SupervisionRule};
 pub use views::{
-    FlowView, HistoryEntry, HistoryEvent, LatencyView, LogLine, StageLoad, StageState, StageView,
-    WorkerState, WorkerView,
+    EdgeView, FlowView, HistoryEntry, HistoryEvent, InputView, LatencyView, LogLine, SampleView,
+    SampledView, StageLoad, StageLook, StageState, StageView, WorkerState, WorkerView,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bus::DEAD_LETTERS;
 use kernel::worker::{Answer, Incoming, ReplyTo};
@@ -10,6 +10,7 @@ use kernel::{Address, Destination, Message, Name};
 
 use crate::cell::Cell;
 use crate::messages::Messages;
+use crate::outputs::{EdgeCount, Sampler, Taken};
 use crate::runtime::Shared;
 use crate::stage::{NoRoom, Stage};
 
@@ -30,9 +31,15 @@ pub(crate) enum LocalTarget {
     Answer(Arc<dyn Answer>),
 }
 
-/// Messages that stay within this process, as many as possible of them together.
+/// Messages that stay within this process, as many as possible of them together, and what is counted once they have arrived.
 #[derive(Default)]
-pub(crate) struct Locals(Vec<Local>);
+pub(crate) struct Locals {
+    messages: Vec<Local>,
+    /// Most turns send over one edge.
+    first_count: Option<(Arc<EdgeCount>, u64)>,
+    counts: Vec<(Arc<EdgeCount>, u64)>,
+    samples: Vec<(Arc<Sampler>, Taken)>,
+}
 
 /// How messages come to a stage, and so how long they wait for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +145,7 @@ impl Locals {
             to => {
                 let mut messages = Messages::default();
                 messages.push(incoming);
-                self.0.push(Local {
+                self.messages.push(Local {
                     to,
                     way: Way::Sent,
                     messages,
@@ -155,26 +162,48 @@ impl Locals {
             LocalTarget::Cell(cell) => Arc::ptr_eq(&cell.stage, stage),
             LocalTarget::Answer(_) => false,
         };
-        let last = self.0.iter().rposition(related);
+        let last = self.messages.iter().rposition(related);
         let fits = |at: &usize| {
-            let local = &self.0[*at];
+            let local = &self.messages[*at];
             local.way == way && matches!(local.to, LocalTarget::Stage(_))
         };
         let at = last.filter(fits).unwrap_or_else(|| {
-            self.0.push(Local {
+            self.messages.push(Local {
                 to: LocalTarget::Stage(stage.clone()),
                 way,
                 messages: Messages::recycled(),
             });
-            self.0.len() - 1
+            self.messages.len() - 1
         });
-        &mut self.0[at].messages
+        &mut self.messages[at].messages
+    }
+
+    /// So many messages go over an edge.
+    pub fn count(&mut self, edge: &Arc<EdgeCount>, sent: u64) {
+        let count = (edge.clone(), sent);
+        match self.first_count {
+            None => self.first_count = Some(count),
+            Some(_) => self.counts.push(count),
+        }
+    }
+
+    /// Somebody wants to see some of them.
+    pub fn sample(&mut self, sampler: &Arc<Sampler>, taken: Taken) {
+        if !taken.is_empty() {
+            self.samples.push((sampler.clone(), taken));
+        }
     }
 
     /// Hands all of them over, waiting for room.
     pub async fn deliver(self, shared: &Shared) {
-        for local in self.0 {
+        for local in self.messages {
             local.deliver(shared).await;
+        }
+        for (edge, sent) in self.first_count.into_iter().chain(self.counts) {
+            edge.add(sent);
+        }
+        for (sampler, taken) in self.samples {
+            sampler.add(taken, Instant::now(), shared.clock.now());
         }
     }
 }
@@ -196,12 +225,16 @@ impl Local {
                 if refused.is_empty() {
                     return;
                 }
+                stage.book.turned_down(refused.len() as u64);
                 (stage.address.queue(), refused)
             }
             LocalTarget::Cell(cell) => {
                 let mut refused = Vec::new();
                 while let Some(incoming) = self.messages.pop() {
                     refused.extend(cell.stage.dispatch_to(&cell, incoming).await.err());
+                }
+                if cell.stage.counts(&cell) {
+                    cell.stage.book.turned_down(refused.len() as u64);
                 }
                 (cell.address().queue(), refused)
             }

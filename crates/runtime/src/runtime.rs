@@ -6,7 +6,7 @@ mod shared;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bus::Bus;
 use kernel::worker::{Code, Incoming};
@@ -22,7 +22,8 @@ use crate::settings::Settings;
 use crate::spec::{Delivery, StageSpec};
 use crate::stage::{NoRoom, Part, Plan, Stage};
 use crate::views::{
-    FlowView, HistoryEntry, HistoryEvent, StageLoad, StageState, StageView, WorkerView,
+    FlowView, HistoryEntry, HistoryEvent, SampleView, StageLoad, StageLook, StageState, StageView,
+    WorkerView,
 };
 
 /// All flows of a process. Dropping it lets them go without saving; [`Runtime::shutdown`] saves.
@@ -156,7 +157,11 @@ impl Runtime {
             Some(stage) => self.rebuild(&stage, plan).await,
             None => {
                 let address = plan.spec.address.clone();
+                let is_memory = plan.spec.delivery == Delivery::Memory;
                 let stage = Stage::start(self.shared.clone(), plan).await?;
+                if is_memory {
+                    self.shared.outputs.begin_anew(&address);
+                }
                 self.shared.add_stage(address, stage);
                 Ok(())
             }
@@ -184,12 +189,14 @@ impl Runtime {
         stage.is_followed.store(true, Ordering::Relaxed);
         let left = stage.stop(false).await;
         let shared = self.shared.clone();
+        let before = stage;
         let (stage, outcome) = match Stage::start(shared.clone(), plan).await {
             Ok(stage) => (Ok(stage), Ok(())),
             Err(error) => (Stage::start(shared, old).await, Err(error)),
         };
         match stage {
             Ok(stage) => {
+                stage.go_on_counting(before);
                 let left = match stage.is_shared() {
                     true => left,
                     false => stage.take_over(left),
@@ -197,6 +204,7 @@ impl Runtime {
                 self.shared.add_stage(address, stage.clone());
                 self.retake(&stage, held).await;
                 let refused = stage.dispatch_all(left).await;
+                stage.book.turned_down(refused.len() as u64);
                 stage.bury(refused).await;
             }
             Err(error) => {
@@ -273,6 +281,15 @@ impl Runtime {
         self.shared.set_paused(false);
         for stage in self.shared.stages() {
             stage.go_on().await;
+        }
+    }
+
+    /// From now on a stage takes nothing, or takes everything again. What comes meanwhile waits, and so do those who have no
+    /// room for it. A stage that is not there is so as soon as it is deployed, until it is stopped.
+    pub async fn pause_stage(&self, stage: &StageAddress, paused: bool) {
+        self.shared.set_stage_paused(stage, paused);
+        if let Some(stage) = self.shared.stage(stage) {
+            stage.set_paused(paused).await;
         }
     }
 
@@ -375,6 +392,25 @@ impl Runtime {
         stages.iter().map(|stage| stage.load()).collect()
     }
 
+    /// How all stages are at this moment, or those of one flow, with what came to them and what they sent. What an edge
+    /// has sent has come to its target in the same look.
+    pub fn look(&self, flow: Option<&str>) -> Vec<StageLook> {
+        let mut stages = self.shared.stages();
+        stages.retain(|stage| flow.is_none_or(|flow| stage.address.flow().as_str() == flow));
+        // First what was sent, then what came.
+        let edges: Vec<_> = stages.iter().map(|stage| stage.edges()).collect();
+        let both = stages.iter().zip(edges);
+        both.map(|(stage, edges)| stage.look(edges)).collect()
+    }
+
+    /// What an output of a stage emitted of late, at most `count` messages. The first look begins the sample; none if there
+    /// is no such output.
+    pub fn sample(&self, stage: &StageAddress, output: &str, count: usize) -> Option<SampleView> {
+        let version = self.shared.stage(stage)?.version();
+        let output = version.outputs.get(output)?;
+        Some(output.sampler.look(Instant::now(), count))
+    }
+
     /// Workers of a stage, from the one with the number `from`.
     pub fn workers(&self, stage: &StageAddress, from: u32, max: usize) -> Option<Vec<WorkerView>> {
         let stage = self.shared.stage(stage)?;
@@ -423,6 +459,8 @@ impl Runtime {
             let left = stage.stop(true).await;
             stage.bury(left).await;
             self.shared.remove_stage(&stage.address);
+            self.shared.outputs.forget(&stage.address);
+            self.shared.set_stage_paused(&stage.address, false);
             let version = stage.version();
             self.shared.note(
                 &stage,

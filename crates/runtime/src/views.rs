@@ -1,7 +1,8 @@
 //! What can be seen of flows, stages and workers from outside.
 
+use bytes::Bytes;
 use kernel::worker::{CodeInfo, LogLevel};
-use kernel::{StageAddress, WorkerAddress};
+use kernel::{Address, StageAddress, WorkerAddress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,9 @@ pub struct StageView {
     pub version: u32,
     /// How it is.
     pub state: StageState,
+    /// Whether it takes nothing because somebody wants that.
+    #[serde(default)]
+    pub paused: bool,
     /// Turns since its start.
     pub turns: u64,
     /// Turns in the last second.
@@ -94,6 +98,89 @@ pub struct StageLoad {
     pub latency: Option<LatencyView>,
     /// How it finds its number of workers by itself, if it does.
     pub scaling: Option<ScalingView>,
+}
+
+/// How a stage is at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageLook {
+    /// Its address.
+    pub stage: StageAddress,
+    /// How it is.
+    pub state: StageState,
+    /// Whether it takes nothing because somebody wants that.
+    pub paused: bool,
+    /// Why it stands still, if it does.
+    pub stands: Option<String>,
+    /// How long messages wait for its workers, if any did of late.
+    pub latency: Option<LatencyView>,
+    /// How many workers it has.
+    pub workers: u32,
+    /// How many of them are in a turn.
+    pub workers_busy: u32,
+    /// Turns since its start.
+    pub turns: u64,
+    /// Failed turns since its start.
+    pub failures: u64,
+    /// Messages that went to the dead letters.
+    pub dead: u64,
+    /// Restarts of workers since its start.
+    pub restarts: u64,
+    /// What came and what became of it; none for providers, and where the engine cannot say.
+    pub input: Option<InputView>,
+    /// What it sent.
+    pub edges: Vec<EdgeView>,
+}
+
+/// The book of the input of a stage: what came is done, waits or was dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InputView {
+    /// What came: all of what follows together.
+    pub came: u64,
+    /// What is done.
+    pub done: u64,
+    /// What waits or is in hand.
+    pub queued: u64,
+    /// What went to the dead letters, or came too late.
+    pub dropped: u64,
+    /// How many may wait, if there is a bound.
+    pub room: Option<u64>,
+}
+
+/// How much was sent over one edge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeView {
+    /// The output.
+    pub output: String,
+    /// Where it leads.
+    pub to: Address,
+    /// How many messages have arrived there.
+    pub sent: u64,
+}
+
+/// Some of what an output emitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleView {
+    /// How long more is taken unless somebody looks again.
+    pub armed_ms: u64,
+    /// How many messages were emitted since somebody began to look.
+    pub seen: u64,
+    /// Some of them, the newest first.
+    pub messages: Vec<SampledView>,
+}
+
+/// A message that an output emitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampledView {
+    /// The how many-th it was since somebody began to look.
+    pub number: u64,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The beginning of its body.
+    pub body: Bytes,
+    /// How long the body is.
+    pub body_bytes: usize,
+    /// Its headers, in order.
+    pub headers: Vec<(String, String)>,
 }
 
 /// One worker.

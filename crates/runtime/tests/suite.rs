@@ -7,6 +7,8 @@ mod rig;
 mod asking;
 #[path = "suite/back_pressure.rs"]
 mod back_pressure;
+#[path = "suite/books.rs"]
+mod books;
 #[path = "suite/children.rs"]
 mod children;
 #[path = "suite/handing_over.rs"]

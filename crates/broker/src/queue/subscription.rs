@@ -52,6 +52,13 @@ impl QueueSubscription {
         self.index
     }
 
+    /// How many messages the subscriber has not acknowledged.
+    pub fn unacknowledged(&self) -> usize {
+        let core = self.queue.core.lock();
+        let subscriber = core.subscriber(self.index);
+        subscriber.map_or(0, |subscriber| subscriber.unacked.len())
+    }
+
     /// When messages count as done here.
     pub fn mode(&self) -> AckMode {
         self.mode

@@ -178,6 +178,13 @@ impl TopicSubscription {
         }
     }
 
+    /// How many messages the subscriber has not acknowledged.
+    pub fn unacknowledged(&self) -> usize {
+        let core = self.topic.core.lock();
+        let subscriber = core.subscriber(self.index);
+        subscriber.map_or(0, |subscriber| subscriber.unacked.len())
+    }
+
     /// How many messages this subscriber missed because it was too slow.
     pub fn missed(&self) -> u64 {
         self.topic.core.lock().missed(self.index)

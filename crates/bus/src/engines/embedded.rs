@@ -20,7 +20,7 @@ use kernel::{Destination, Message, Name, Timestamp};
 use self::subscription::EmbeddedSubscription;
 use crate::capabilities::{AckLevel, Capabilities, Given};
 use crate::commit::{Commit, StateWrite, Submitted};
-use crate::contract::{Bus, QueueSettings, Subscription};
+use crate::contract::{Bus, QueueBook, QueueSettings, Subscription};
 use crate::deadline::Deadline;
 use crate::document::{Document, Put};
 use crate::engines::declared::Declared;
@@ -230,6 +230,16 @@ impl Bus for EmbeddedBus {
         let found = self.broker.find_queue(queue.as_str());
         let stats = found.map(|queue| queue.stats()).unwrap_or_default();
         Some((stats.waiting + stats.unacknowledged) as u64)
+    }
+
+    fn book(&self, queue: &Name) -> Option<QueueBook> {
+        let found = self.broker.find_queue(queue.as_str());
+        let stats = found.map(|queue| queue.stats()).unwrap_or_default();
+        Some(QueueBook {
+            waits: (stats.waiting + stats.unacknowledged) as u64,
+            done: stats.totals.acknowledged,
+            dead: stats.totals.dead,
+        })
     }
 
     async fn raise_epoch(&self, bucket: &Name, timeout: Duration) -> Result<u64, BusError> {

@@ -23,6 +23,7 @@ mod new;
 mod node_flags;
 mod nodes;
 mod output;
+mod pause;
 mod plugins;
 mod profile;
 mod ps;
@@ -160,6 +161,10 @@ enum Command {
     Stop(stop::Stop),
     /// Start the workers of a stage again, with their state or without it
     Restart(stop::Restart),
+    /// Let a stage take nothing, on all nodes and after restarts; what comes waits
+    Pause(pause::Pause),
+    /// Let a stage take everything again after a pause
+    Resume(pause::Resume),
     /// Give a stage another number of workers
     Scale(nodes::Scale),
     /// Show the nodes that share the work
@@ -214,6 +219,8 @@ impl Command {
             Self::Logs(command) => command.run(global),
             Self::Stop(command) => command.run(global),
             Self::Restart(command) => command.run(global),
+            Self::Pause(command) => command.run(global),
+            Self::Resume(command) => command.run(global),
             Self::Scale(command) => command.run(global),
             Self::Nodes(command) => command.run(global),
             Self::Move(command) => command.run(global),

@@ -162,9 +162,10 @@ fn number(value: &Value) -> String {
 
 /// How a stage is, in one word.
 pub(super) fn state(stage: &Value) -> &str {
-    match stage["stands"].is_string() {
-        true => "stands",
-        false => stage["state"].as_str().unwrap_or_default(),
+    match (stage["stands"].is_string(), stage["paused"] == true) {
+        (true, _) => "stands",
+        (false, true) => "paused",
+        (false, false) => stage["state"].as_str().unwrap_or_default(),
     }
 }
 

@@ -152,22 +152,23 @@ impl Signals {
 /// Says what listens where. The address with the token is for whoever started the node.
 fn announce(node: &Node, as_json: bool) -> anyhow::Result<()> {
     let http = node.bound().iter().find(|bound| bound.protocol == "http");
+    // What stands behind # is sent to no server, and stands in no log.
     let address =
-        http.map(|http| format!("http://{}/?token={}", http.address, node.token().reveal()));
+        http.map(|http| format!("http://{}/#token={}", http.address, node.token().reveal()));
     if as_json {
         let listeners: Vec<_> = node
             .bound()
             .iter()
             .map(|b| json!({ "protocol": b.protocol, "transport": b.transport, "address": b.address.to_string() }))
             .collect();
-        return json_line(&json!({ "status": "ready", "listeners": listeners, "api": address }));
+        return json_line(&json!({ "status": "ready", "listeners": listeners, "studio": address }));
     }
     for bound in node.bound() {
         let (protocol, transport) = (bound.protocol, bound.transport);
         line(&format!("{protocol:<5} on {transport} {}", bound.address))?;
     }
     if let Some(address) = address {
-        line(&format!("API at {address}"))?;
+        line(&format!("studio at {address}"))?;
     }
     line("ready")?;
     Ok(std::io::stdout().flush()?)

@@ -239,6 +239,7 @@ impl Deployments {
     pub(super) async fn load_again(&self, slot: &Slot, record: Record) -> Result<(), DeployError> {
         let (component, router) = (record.component.clone(), record.router.clone());
         let (spec, watch, version) = (record.spec.clone(), record.watch, record.version);
+        let paused = record.paused;
         slot.state.lock().record = Some(record);
         let plan = Plan {
             spec,
@@ -254,7 +255,8 @@ impl Deployments {
         let stage = plan.spec.address.clone();
         let last = self.histories.lock().last_version(&stage);
         let numbers = Numbers::restored(version, last);
-        let numbers = *self.numbers.lock().entry(stage).or_insert(numbers);
+        let numbers = *self.numbers.lock().entry(stage.clone()).or_insert(numbers);
+        self.runtime.pause_stage(&stage, paused).await;
         let deployed = self.run(&plan).await?;
         let mut state = slot.state.lock();
         state.failure = None;
@@ -470,6 +472,7 @@ impl Plan {
             etag: component.etag,
         };
         Record {
+            paused: was.as_ref().is_some_and(|was| was.paused),
             spec: self.spec,
             component: origin(self.component),
             router: self.router.map(origin),

@@ -240,6 +240,47 @@ impl Deployments {
         Ok(self.put_scaled(&slot, &record, workers).await?)
     }
 
+    /// From now on a stage takes nothing, on all nodes and also after a restart; or it takes everything again.
+    pub async fn pause(&self, stage: &StageAddress, paused: bool) -> Result<(), ControlError> {
+        let (this, stage) = (self.this(), stage.clone());
+        let pausing = tokio::spawn(async move {
+            this.pause_in_order(&stage, paused).await?;
+            let event = if paused { "paused" } else { "resumed" };
+            this.tell(Event::stage(&stage, event));
+            Ok(())
+        });
+        pausing.await?
+    }
+
+    async fn pause_in_order(&self, stage: &StageAddress, paused: bool) -> Result<(), ControlError> {
+        if let Some(sharing) = &self.sharing
+            && sharing.definition(stage).await?.1.is_some()
+        {
+            let changed = self.change_shared(stage, |record| record.paused = paused);
+            return changed.await.map(|_| ());
+        }
+        let slot = self.find_slot(stage);
+        let _order = match &slot {
+            Some(slot) => Some(slot.order.lock().await),
+            None => None,
+        };
+        let record = slot.as_ref().and_then(|slot| {
+            let mut state = slot.state.lock();
+            let record = state.record.as_mut()?;
+            record.paused = paused;
+            Some(record.clone())
+        });
+        if record.is_none() && !self.is_running(stage) {
+            return Err(self.unknown(stage).into());
+        }
+        // Of code that is linked in there is no record: whoever embeds the node deploys and pauses it at each start.
+        if let Some(record) = &record {
+            self.store.put(record).await?;
+        }
+        self.runtime.pause_stage(stage, paused).await;
+        Ok(())
+    }
+
     /// Tries once more what could not be loaded at the start of the node.
     async fn load_now(&self, stage: &StageAddress, slot: &Arc<Slot>) -> Result<(), ControlError> {
         let record = slot.state.lock().record.clone();

@@ -73,7 +73,7 @@ use crate::events::{Event, Events};
 use crate::flow_metrics::FlowMetrics;
 
 /// The folder in the data folder in which built-in plug-ins read and write files.
-const FILES_FOLDER: &str = "files";
+pub(crate) const FILES_FOLDER: &str = "files";
 /// How often the runtime's history is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often unused components are removed.

@@ -413,6 +413,10 @@ impl Deployments {
         let slot = self.slot(&stage);
         let was = slot.state.lock().record.clone();
         let runs = |was: &Record| was.runs_the_same(&record) && self.is_running(&stage);
+        // One that comes is paused from its beginning.
+        if record.paused {
+            self.runtime.pause_stage(&stage, true).await;
+        }
         if !sharing.runs_here(&record) {
             self.run_elsewhere(&record).await?;
         } else if !was.as_ref().is_some_and(runs) {
@@ -424,6 +428,7 @@ impl Deployments {
                 reason: error.to_string(),
             })?;
         }
+        self.runtime.pause_stage(&stage, record.paused).await;
         slot.state.lock().record = Some(record);
         self.start_watching(&stage, &slot);
         self.look_at_history().await;

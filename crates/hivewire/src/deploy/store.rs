@@ -108,6 +108,9 @@ pub(super) struct Record {
     /// How its workers were started again by hand, if several nodes share them.
     #[serde(default)]
     pub restarts: Restarts,
+    /// Whether it takes nothing until somebody lets it go on. A deployment does not change that.
+    #[serde(default)]
+    pub paused: bool,
 }
 
 /// What ran before.
@@ -356,6 +359,7 @@ mod tests {
             watch: true,
             version: 7,
             previous: None,
+            paused: false,
             refused: Refused::default(),
             places: Places::default(),
             watcher: None,

@@ -119,6 +119,7 @@ impl StageShown {
             code,
             version: record.version,
             state: stage_state,
+            paused: record.paused,
             turns: 0,
             turns_per_second: 0.0,
             failures: 0,

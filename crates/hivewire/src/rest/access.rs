@@ -1,22 +1,23 @@
-//! Who may ask. Web pages can reach loopback, so everything but `/health` needs a token, and
-//! every request must name us in Host (else a page could rebind its own name to our address)
+//! Who may ask. Web pages can reach loopback, so everything but `/health` and the files of the studio, which
+//! tell nothing, needs a token; and every request must name us in Host (else a page could rebind its own name to our address)
 //! and, if it comes from a page, come from one of ours.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use percent_encoding::percent_decode_str;
 
 use super::app::App;
 use super::problem::Problem;
+use super::studio;
 
 const HTTP_PORT: u16 = 80;
 /// Where a WebSocket may begin.
-const EVENTS_PATH: &str = "/api/v1/events";
+const SOCKET_PATHS: [&str; 2] = ["/api/v1/events", "/api/v1/live"];
 /// How the protocol begins that carries the token, percent-encoded. It is never the one that is chosen.
 const TOKEN_PROTOCOL: &str = "hivewire.token.";
 
@@ -85,7 +86,9 @@ pub(super) async fn check(State(app): State<Arc<App>>, request: Request, next: N
     };
     let headers = response.headers_mut();
     for (name, value) in SAFETY_HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
+        // The studio says itself what it may do and how long it is kept.
+        let default = HeaderValue::from_static(value);
+        headers.entry(name).or_insert(default);
     }
     response
 }
@@ -119,10 +122,10 @@ fn refusal(app: &App, request: &Request) -> Option<Problem> {
             ));
         }
     }
-    if request.uri().path() == "/health" || has_token(app, request) {
-        return None;
-    }
-    Some(Problem::unauthorized())
+    let uri = request.uri();
+    let is_open = uri.path() == "/health" || studio::is_open(request.method(), uri);
+    let may_ask = is_open || has_token(app, request);
+    (!may_ask).then(Problem::unauthorized)
 }
 
 fn single(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
@@ -136,14 +139,12 @@ pub(super) fn has_token(app: &App, request: &Request) -> bool {
     if let Some(given) = bearer(request.headers()) {
         return app.token.is(given.as_bytes());
     }
-    if request.uri().path() == EVENTS_PATH
+    if SOCKET_PATHS.contains(&request.uri().path())
         && let Some(given) = token_of_protocols(request.headers())
     {
         return app.token.is(&given);
     }
-    // Only the first page takes it from the address, which is what `hivewire up` prints.
-    let first_page = request.method() == Method::GET && request.uri().path() == "/";
-    first_page && token_of(request.uri()).is_some_and(|given| app.token.is(&given))
+    false
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -158,14 +159,6 @@ fn token_of_protocols(headers: &HeaderMap) -> Option<Vec<u8>> {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','));
     let token = offered.find_map(|protocol| protocol.trim().strip_prefix(TOKEN_PROTOCOL))?;
-    Some(percent_decode_str(token).collect())
-}
-
-fn token_of(uri: &Uri) -> Option<Vec<u8>> {
-    let pairs = uri.query()?.split('&');
-    let token = pairs
-        .filter_map(|pair| pair.strip_prefix("token="))
-        .next()?;
     Some(percent_decode_str(token).collect())
 }
 

@@ -10,7 +10,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use broker::Broker;
 use kernel::metrics::{Counter, Registry};
-use listeners::Bound;
+use listeners::{Bound, Clients};
 use runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 use url::Url;
@@ -23,6 +23,7 @@ use crate::alerts::AlertService;
 use crate::deploy::Deployments;
 use crate::desk::Desk;
 use crate::events::Events;
+use crate::live::Live;
 use crate::logs::LogStore;
 use crate::rates::Rates;
 use crate::secret::Secret;
@@ -90,6 +91,8 @@ pub(crate) struct Running {
     /// The broker in this process, if there is one.
     pub broker: Option<Arc<Broker>>,
     pub bound: Vec<Bound>,
+    /// Who is connected, if there are listeners.
+    pub clients: Option<Arc<Clients>>,
     /// Where others reach the HTTP side.
     pub reached_at: Option<SocketAddr>,
     /// The addresses of the bus that it joined, without what is secret in them.
@@ -99,6 +102,7 @@ pub(crate) struct Running {
     pub deployments: Arc<Deployments>,
     pub alerts: Arc<AlertService>,
     pub events: Arc<Events>,
+    pub live: Arc<Live>,
     /// Asks this node and others for something.
     pub desk: Arc<Desk>,
 }

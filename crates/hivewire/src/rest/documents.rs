@@ -154,7 +154,12 @@ pub(super) struct StepShown {
 }
 
 impl Applied {
-    fn of(flow: String, applied: AppliedFlow, etag: Option<String>, parsed: &Parsed) -> Self {
+    pub(super) fn of(
+        flow: String,
+        applied: AppliedFlow,
+        etag: Option<String>,
+        parsed: &Parsed,
+    ) -> Self {
         let shown = |step: Step| StepShown {
             sentence: step.to_string(),
             step,

@@ -1,12 +1,11 @@
 //! `GET /api/v1/events`: what happens, over a WebSocket or as lines of JSON.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -18,22 +17,14 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::app::{App, Node};
-use super::operation::{Asks, Operation};
 use super::problem::Problem;
+use super::socket::{BUFFER_BYTES, HEARD_BYTES_MAX, KEEP_ALIVE, SILENCE_MAX, close, sent};
 use super::views::bad_query;
 use crate::events::{Filter, Full, KINDS, Position, Subscriber};
 use crate::http;
 
 /// The protocol of the WebSocket, for those who have to name one.
 const PROTOCOL: &str = "hivewire.events";
-/// A blank line, or a ping, that often shows both sides that the other is still there.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// Who neither answers nor takes anything for so long is gone.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Nothing is expected from the other side but pongs.
-const HEARD_BYTES_MAX: usize = 4 << 10;
-const BUFFER_BYTES: usize = 4 << 10;
 /// As many as there can be.
 const ALL: usize = usize::MAX;
 
@@ -66,10 +57,6 @@ pub(super) struct EventShown {
     /// What it is about.
     #[expect(dead_code, reason = "it stands for what is told")]
     kind: String,
-}
-
-impl Asks for Result<WebSocketUpgrade, WebSocketUpgradeRejection> {
-    fn asks(_: &mut Operation) {}
 }
 
 pub(super) async fn listen(
@@ -186,23 +173,6 @@ async fn tell(mut socket: WebSocket, mut subscriber: Subscriber, mut stop: watch
                 return;
             }
         }
-    }
-}
-
-async fn close(mut socket: WebSocket) {
-    let close = CloseFrame {
-        code: close_code::AWAY,
-        reason: Utf8Bytes::from_static("the node drains"),
-    };
-    // The other side may be gone.
-    let _ = timeout(CLOSE_TIMEOUT, socket.send(Message::Close(Some(close)))).await;
-}
-
-/// Whether the other side took it, before the node drains.
-async fn sent(socket: &mut WebSocket, message: Message, stop: &mut watch::Receiver<bool>) -> bool {
-    tokio::select! {
-        sent = timeout(SILENCE_MAX, socket.send(message)) => matches!(sent, Ok(Ok(()))),
-        () = http::stopped(stop) => false,
     }
 }
 

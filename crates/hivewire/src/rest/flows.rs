@@ -1,12 +1,18 @@
 //! `/api/v1/flows` and `/api/v1/history`
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use kernel::{Name, StageAddress, WorkerAddress};
-use runtime::{HistoryEntry, HistoryEvent, ScaleDecision, StageState, WorkerState, WorkerView};
+use runtime::{
+    HistoryEntry, HistoryEvent, SampledView, ScaleDecision, StageState, WorkerState, WorkerView,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +30,10 @@ const WORKERS_MAX: usize = 10_000;
 const HISTORY_MAX: usize = 10_000;
 /// A stage keeps no more.
 const DECISIONS_MAX: usize = 200;
+const SAMPLE_DEFAULT: usize = 20;
+const SAMPLE_MAX: usize = 50;
+/// What an output is called that is the only one.
+const USUAL_OUTPUT: &str = "out";
 
 pub(super) type StagePath = Result<Path<(String, String)>, PathRejection>;
 
@@ -298,6 +308,136 @@ pub(super) async fn restart(
     Ok(Json(Restarted {
         restarted: stage,
         reset: query.reset,
+    }))
+}
+
+/// A stage that takes nothing, or takes everything again.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Paused {
+    stage: StageAddress,
+    /// Whether it is paused.
+    paused: bool,
+}
+
+pub(super) async fn pause(Node(running): Node, path: StagePath) -> Result<Json<Paused>, Problem> {
+    set_paused(&running, path, true).await
+}
+
+pub(super) async fn resume(Node(running): Node, path: StagePath) -> Result<Json<Paused>, Problem> {
+    set_paused(&running, path, false).await
+}
+
+async fn set_paused(
+    running: &Running,
+    path: StagePath,
+    paused: bool,
+) -> Result<Json<Paused>, Problem> {
+    let stage = stage_of(path)?;
+    running.deployments.pause(&stage, paused).await?;
+    Ok(Json(Paused { stage, paused }))
+}
+
+/// What to look at of an output.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SampleQuery {
+    /// The output; `out` unless it says otherwise.
+    output: Option<String>,
+    /// How many events at most: 20 unless it says otherwise, and never more than 50.
+    #[schemars(range(max = SAMPLE_MAX))]
+    count: Option<usize>,
+}
+
+/// Some of what an output of a stage emits, on this node.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SampleShown {
+    output: String,
+    /// How long more is taken unless somebody looks again.
+    armed_ms: u64,
+    /// How many events were emitted since somebody began to look.
+    seen: u64,
+    /// Some of them, the newest first: at most 20 of a second, and the last 50.
+    events: Vec<EventSampled>,
+}
+
+/// An event that left a stage.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct EventSampled {
+    /// The how many-th it was since somebody began to look.
+    number: u64,
+    /// When, in milliseconds since 1970.
+    at_ms: u64,
+    /// Where it went.
+    to: Vec<String>,
+    /// The body, or its first 4,096 bytes, if it is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+    /// The same in base64, if it is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_base64: Option<String>,
+    /// How long the body is.
+    body_bytes: usize,
+    /// Of a header that is repeated, the first counts.
+    headers: BTreeMap<String, String>,
+}
+
+impl EventSampled {
+    fn of(sampled: SampledView, to: &[String]) -> Self {
+        let mut headers = BTreeMap::new();
+        for (name, value) in sampled.headers {
+            headers.entry(name).or_insert(value);
+        }
+        let is_whole = sampled.body.len() == sampled.body_bytes;
+        let text = match str::from_utf8(&sampled.body) {
+            Ok(text) => Some(text),
+            // It may have been cut within a character.
+            Err(error) if !is_whole && error.error_len().is_none() => {
+                str::from_utf8(&sampled.body[..error.valid_up_to()]).ok()
+            }
+            Err(_) => None,
+        };
+        Self {
+            number: sampled.number,
+            at_ms: sampled.at_ms,
+            to: to.to_vec(),
+            body: text.map(str::to_owned),
+            body_base64: text.is_none().then(|| STANDARD.encode(&sampled.body)),
+            body_bytes: sampled.body_bytes,
+            headers,
+        }
+    }
+}
+
+pub(super) async fn sample(
+    Node(running): Node,
+    path: StagePath,
+    query: Result<Query<SampleQuery>, QueryRejection>,
+) -> Result<Json<SampleShown>, Problem> {
+    let stage = stage_of(path)?;
+    let Query(query) = query.map_err(bad_query)?;
+    let count = checked(query.count, SAMPLE_DEFAULT, SAMPLE_MAX)?;
+    let output = query.output.unwrap_or_else(|| USUAL_OUTPUT.to_owned());
+    let view = running.runtime().stage(&stage);
+    let view = view.ok_or_else(|| Problem::from(running.deployments.unknown(&stage)))?;
+    let sample = running.runtime().sample(&stage, &output, count);
+    let sample = sample.ok_or_else(|| {
+        let known: Vec<&String> = view.spec.outputs.keys().collect();
+        Problem::not_found(format!(
+            "no output {output:?} of {stage} leads anywhere; there are: {known:?}"
+        ))
+    })?;
+    let to: Vec<String> = match view.spec.outputs.get(&output) {
+        Some(to) => to.iter().map(ToString::to_string).collect(),
+        None => Vec::new(),
+    };
+    let events = sample.messages.into_iter();
+    Ok(Json(SampleShown {
+        output,
+        armed_ms: sample.armed_ms,
+        seen: sample.seen,
+        events: events
+            .map(|sampled| EventSampled::of(sampled, &to))
+            .collect(),
     }))
 }
 

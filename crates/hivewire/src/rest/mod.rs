@@ -5,6 +5,7 @@ mod alerts;
 mod all_logs;
 mod app;
 mod body;
+mod clients;
 mod config;
 mod crawls;
 mod dead;
@@ -12,10 +13,12 @@ mod deployments;
 mod documents;
 mod etag;
 mod events;
+mod examples;
 mod flows;
 mod general;
 mod health;
 mod idempotency;
+mod live;
 mod logs;
 mod messages;
 mod metrics;
@@ -23,7 +26,6 @@ mod node;
 mod nodes;
 mod openapi;
 mod operation;
-mod page;
 mod paging;
 mod plugins;
 mod problem;
@@ -32,7 +34,9 @@ mod queues;
 mod registry;
 mod requests;
 mod sending;
+mod socket;
 mod stream;
+mod studio;
 mod topics;
 mod views;
 
@@ -81,7 +85,8 @@ const fn route(
 /// All routes there are.
 #[rustfmt::skip]
 pub const ROUTES: &[Route] = &[
-    route("GET", "/", "what this is and where the API is", || get(page::show).gives("text/html; charset=utf-8")),
+    route("GET", "/", "the studio; needs no token", || get(studio::page).gives("text/html; charset=utf-8").tagged()),
+    route("GET", "/assets/{file}", "a file of the studio; needs no token", || get(studio::asset).gives("*/*").tagged()),
     route("GET", "/health", "whether all listeners are ready; needs no token", || get(health::show)),
     route("GET", "/metrics", "counters and histograms as Prometheus reads them", || get(metrics::show).gives(metrics::CONTENT_TYPE)),
     route("GET", "/api/v1/openapi.json", "describes all routes, for programs: OpenAPI 3.1", || get(openapi::show).gives("application/json").tagged()),
@@ -96,6 +101,8 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/topics/{name}", "one topic", || get(topics::show).fails(&[409])),
     route("POST", "/api/v1/topics/{name}/messages", "publishes to a topic", || post(messages::publish_to_topic).once().fails(&[504, 507])),
     route("GET", "/api/v1/topics/{name}/stream", "what is published to a topic from now on, one line of JSON each", || get(stream::from_topic).streams::<EntryShown>().fails(&[409, 507])),
+    route("GET", "/api/v1/clients", "who is connected to this node over STOMP and gamq, page by page", || get(clients::list)),
+    route("DELETE", "/api/v1/clients/{id}", "hangs up on a client", || delete(clients::hang_up)),
     route("GET", "/api/v1/dead", "the dead letters", || get(dead::list).fails(&[409, 500])),
     route("POST", "/api/v1/dead/replay", "sends dead letters back to where they came from", || post(dead::replay).once().fails(&[500, 507])),
     route("POST", "/api/v1/dead/purge", "removes dead letters", || post(dead::purge).once().fails(&[500])),
@@ -127,7 +134,12 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/flows/{flow}/{stage}/history", "what happened to a stage: versions, rollbacks, failures", || get(flows::stage_history)),
     route("GET", "/api/v1/flows/{flow}/{stage}/decisions", "what a stage decided about its number of workers, and why", || get(flows::decisions)),
     route("GET", "/api/v1/flows/{flow}/{stage}/logs", "what its workers wrote, one line of JSON each", || get(logs::show).streams::<runtime::LogLine>()),
+    route("POST", "/api/v1/flows/{flow}/{stage}/pause", "lets a stage take nothing, on all nodes and after restarts; what comes waits", || post(flows::pause).once().fails(&[500])),
+    route("POST", "/api/v1/flows/{flow}/{stage}/resume", "lets a stage take everything again", || post(flows::resume).once().fails(&[500])),
+    route("GET", "/api/v1/flows/{flow}/{stage}/sample", "some of what an output emits on this node; the first look begins it", || get(flows::sample)),
     route("POST", "/api/v1/flows/{flow}/{stage}/scale", "gives a stage another number of workers", || post(flows::scale).guarded().once().fails(&[500])),
+    route("GET", "/api/v1/examples", "flows to begin with, as documents", || get(examples::list)),
+    route("POST", "/api/v1/examples/{id}", "puts the files of an example where its flow reads them, and applies its document", || post(examples::run).once().fails(&[409, 422, 500, 502, 507])),
     route("GET", "/api/v1/crawls", "all crawls: flows with a frontier", || get(crawls::list).fails(&[409])),
     route("GET", "/api/v1/crawls/{flow}", "how far a crawl is, on all nodes together", || get(crawls::show).fails(&[409, 500, 504])),
     route("GET", "/api/v1/crawls/{flow}/pages", "pages that a crawl has stored, page by page", || get(crawls::pages).fails(&[409, 500, 504])),
@@ -154,6 +166,7 @@ pub const ROUTES: &[Route] = &[
     route("DELETE", "/api/v1/alerts/silences/{id}", "ends a silence", || delete(alerts::unsilence).fails(&[409, 507])),
     route("POST", "/api/v1/alerts/test", "sends a test to everybody who is told, and says what came of it", || post(alerts::test).once()),
     route("GET", "/api/v1/events", "what happens, over a WebSocket or as lines of JSON", || get(events::listen).streams::<events::EventShown>()),
+    route("GET", "/api/v1/live", "numbers of stages, edges and queues as they change, over a WebSocket, or once as JSON", || get(live::watch).gives_json::<live::LiveShown>(200)),
     route("POST", "/api/v1/general", "says something to all nodes and all who listen", || post(general::say).once()),
     route("POST", "/api/v1/messages/{address}", "sends to a stage, a worker, a queue or a topic", || post(sending::send).once().fails(&[504, 507])),
     route("POST", "/api/v1/asks/{address}", "asks a stage or a worker and answers with its reply", || post(sending::ask).gives_json::<MessageShown>(200).gives("*/*").once().fails(&[502, 504, 507])),

@@ -18,8 +18,8 @@ use super::{ROUTES, Route};
 const SCHEMAS: &str = "#/components/schemas/";
 /// Marks answers that may go on for as long as anybody listens.
 const STREAMS: &str = "x-hivewire-streams";
-/// The only route that needs no token.
-const OPEN: &str = "/health";
+/// The only routes that need no token.
+const OPEN: [&str; 3] = ["/", "/assets/{file}", "/health"];
 
 static DOCUMENT: LazyLock<(String, String)> = LazyLock::new(|| {
     let text = text();
@@ -76,6 +76,7 @@ const PLACES: &[(&str, &str)] = &[
         "bootstrapperId",
         "the id that `/registry/system/list` gives, or the name of a node",
     ),
+    ("file", "the name of a file, as the studio asks for it"),
     ("flow", "the name of a flow"),
     ("id", "the id, percent-encoded"),
     ("key", "a key of the configuration, such as `logs.filter`"),
@@ -167,7 +168,7 @@ fn described(schemas: &mut Schemas, route: &Route, operation: &Operation) -> Val
             "content": contents(&mut schemas.taken, &operation.body),
         });
     }
-    if route.path == OPEN {
+    if OPEN.contains(&route.path) {
         shown["security"] = json!([]);
     }
     if operation.streams {
@@ -268,7 +269,7 @@ fn responses(schemas: &mut Schemas, route: &Route, operation: &Operation) -> Val
     }
     let mut fails = operation.fails.clone();
     fails.insert(403);
-    if route.path != OPEN {
+    if !OPEN.contains(&route.path) {
         fails.insert(401);
     }
     for status in fails {

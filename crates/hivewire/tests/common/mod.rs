@@ -276,6 +276,13 @@ impl Answer {
         }
     }
 
+    /// What a header says, in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(value.trim())
+    }
+
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
     }

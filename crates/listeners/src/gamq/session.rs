@@ -15,6 +15,7 @@ use wire::gamq::{self, Command, Decoded, Decoder};
 use super::{destination, limits};
 use crate::Context;
 use crate::batch::Batch;
+use crate::clients::{ClientSubscription, Said};
 use crate::counters::Counters;
 use crate::reserved;
 use crate::session::{Progress, Received, Session, Stop};
@@ -65,6 +66,17 @@ impl Subscriptions {
     pub fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
+
+    /// All of them, for people who look.
+    fn describe(&self) -> Vec<ClientSubscription> {
+        let subscriptions = self.0.lock();
+        let described = |subscription: &Subscription| ClientSubscription {
+            destination: subscription.destination().to_string(),
+            waiting_acks: 0,
+            prefetch: None,
+        };
+        subscriptions.iter().map(described).collect()
+    }
 }
 
 /// The client's half of the protocol without its transport.
@@ -81,6 +93,8 @@ pub(super) struct GamqSession {
     batch: Batch,
     /// How many acknowledgements wait for which sync.
     waiting: VecDeque<Waiting>,
+    /// How many messages the client has sent, and how many it has received.
+    messages: (u64, u64),
 }
 
 impl GamqSession {
@@ -96,6 +110,7 @@ impl GamqSession {
             target: None,
             batch: Batch::default(),
             waiting: VecDeque::new(),
+            messages: (0, 0),
         }
     }
 
@@ -191,6 +206,7 @@ impl GamqSession {
             };
             let published = self.batch.publish(channel, self.now());
             self.counters.messages_in.inc_by(published.accepted as u64);
+            self.messages.0 += published.accepted as u64;
             self.accepted(published.accepted, published.stored, answers);
             match published.refused {
                 None => {}
@@ -390,7 +406,18 @@ impl Session for GamqSession {
 
     fn sent(&mut self, deliveries: &[Delivery]) {
         self.counters.messages_out.inc_by(deliveries.len() as u64);
+        self.messages.1 += deliveries.len() as u64;
         self.subscriptions.sent(deliveries);
+    }
+
+    fn describe(&self) -> Said {
+        let (sent, received) = self.messages;
+        Said {
+            user: None,
+            sent,
+            received,
+            subscriptions: self.subscriptions.describe(),
+        }
     }
 
     fn goodbye(&mut self, _: &mut Vec<u8>) {}

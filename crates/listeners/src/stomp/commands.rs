@@ -305,12 +305,19 @@ impl StompSession {
         let channel = self.broker.channel(&target)?;
         let token = self.subscriptions.take_token();
         let outbox = self.outbox.clone();
+        let prefetch = credit.messages;
         let subscription = match in_turn {
             true => channel.subscribe_in_turn(token, mode, credit, outbox),
             false => channel.subscribe(token, mode, credit, outbox),
         };
-        let subscribed =
-            Subscribed::new(self.version, id, destination.to_owned(), mode, subscription);
+        let subscribed = Subscribed::new(
+            self.version,
+            id,
+            destination.to_owned(),
+            mode,
+            subscription,
+            prefetch,
+        );
         self.subscriptions.insert(token, subscribed);
         Ok(token)
     }

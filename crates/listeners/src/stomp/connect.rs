@@ -37,6 +37,11 @@ impl StompSession {
             None => HeartBeat::default(),
         };
         self.node = self.admit(frame)?;
+        // Without users anybody may say anything.
+        let login = frame
+            .header("login")
+            .filter(|_| !self.settings.users.is_empty());
+        self.user = login.map(std::borrow::Cow::into_owned);
         let ours = HeartBeat {
             can_send_every_ms: self.settings.stomp.heart_beat_send_ms,
             wants_every_ms: self.settings.stomp.heart_beat_want_ms,

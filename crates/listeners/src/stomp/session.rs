@@ -16,6 +16,7 @@ use super::receipts::Receipts;
 use super::subscriptions::Subscriptions;
 use super::transactions::Transactions;
 use crate::batch::Batch;
+use crate::clients::Said;
 use crate::connection::ANSWER_BYTES_MAX;
 use crate::counters::Counters;
 use crate::session::{Progress, Received, Session, Stop};
@@ -45,6 +46,10 @@ pub(super) struct StompSession {
     pub(super) sends: Sends,
     /// Temporary queues that end with this connection.
     pub(super) temporaries: Vec<Name>,
+    /// The user that it has logged in as.
+    pub(super) user: Option<String>,
+    /// How many messages the client has sent, and how many it has received.
+    pub(super) messages: (u64, u64),
 }
 
 /// When signs of life are due.
@@ -123,6 +128,8 @@ impl StompSession {
             receipts: Receipts::default(),
             sends: Sends::default(),
             temporaries: Vec::new(),
+            user: None,
+            messages: (0, 0),
         }
     }
 
@@ -137,6 +144,7 @@ impl StompSession {
         let now = self.broker.clock().now();
         let published = self.sends.batch.publish(channel, now);
         self.counters.messages_in.inc_by(published.accepted as u64);
+        self.messages.0 += published.accepted as u64;
         let refused_receipt = self.confirm(published.accepted, published.stored, answers);
         match published.refused {
             None => Ok(Progress::Done),
@@ -323,7 +331,18 @@ impl Session for StompSession {
 
     fn sent(&mut self, deliveries: &[Delivery]) {
         self.counters.messages_out.inc_by(deliveries.len() as u64);
+        self.messages.1 += deliveries.len() as u64;
         self.subscriptions.sent(deliveries);
+    }
+
+    fn describe(&self) -> Said {
+        let (sent, received) = self.messages;
+        Said {
+            user: self.user.clone(),
+            sent,
+            received,
+            subscriptions: self.subscriptions.describe(),
+        }
     }
 
     fn take_ending(&mut self) -> Vec<u32> {

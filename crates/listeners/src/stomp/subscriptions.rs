@@ -6,6 +6,7 @@ use broker::{AckMode, Delivery, Entry, Subscription};
 use wire::stomp::Version;
 
 use super::encode;
+use crate::clients::ClientSubscription;
 
 /// One subscription, with what its frames begin with.
 pub(super) struct Subscribed {
@@ -13,6 +14,8 @@ pub(super) struct Subscribed {
     pub destination: String,
     pub mode: AckMode,
     pub subscription: Subscription,
+    /// How many messages it may have without acknowledging them.
+    pub prefetch: u32,
     /// It was made by us for a reply address, not by the client.
     pub implied: bool,
     message_start: Vec<u8>,
@@ -25,6 +28,7 @@ impl Subscribed {
         destination: String,
         mode: AckMode,
         subscription: Subscription,
+        prefetch: u32,
     ) -> Self {
         let message_start = encode::message_start(version, &id, &destination);
         Self {
@@ -32,6 +36,7 @@ impl Subscribed {
             destination,
             mode,
             subscription,
+            prefetch,
             implied: false,
             message_start,
         }
@@ -67,6 +72,18 @@ pub(super) struct Subscriptions {
 impl Subscriptions {
     pub fn len(&self) -> usize {
         self.tokens.len()
+    }
+
+    /// All of them, for people who look.
+    pub fn describe(&self) -> Vec<ClientSubscription> {
+        let described = |subscribed: &Subscribed| ClientSubscription {
+            destination: subscribed.subscription.destination().to_string(),
+            waiting_acks: subscribed.subscription.unacknowledged() as u64,
+            prefetch: (subscribed.mode != AckMode::Auto).then_some(subscribed.prefetch),
+        };
+        let mut all: Vec<_> = self.by_token.values().map(described).collect();
+        all.sort_by(|a, b| a.destination.cmp(&b.destination));
+        all
     }
 
     pub fn contains(&self, id: &str) -> bool {

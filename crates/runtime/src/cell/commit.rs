@@ -1,5 +1,6 @@
 //! From what a turn did to one commit: all of it, or nothing.
 
+use std::cell::{Cell as StdCell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use super::run::{ASK_PREFIX, Run};
 use crate::alarm_clock::What;
 use crate::mailbox::{Pulled, Source};
 use crate::outgoing::{LocalTarget, Locals, Route, Way, answer_of};
+use crate::outputs::{EdgeCount, Sampler, Taken};
 use crate::scope::{Scope, keys};
 use crate::stage::Stage;
 use crate::turn_threads;
@@ -36,14 +38,69 @@ pub(super) struct Plan {
 }
 
 /// Where an output leads.
-type Edges = Vec<Edge>;
+#[derive(Default)]
+struct Edges<'a> {
+    edges: Vec<Edge<'a>>,
+    /// Set if somebody wants to see what leaves there.
+    sample: Option<(&'a Arc<Sampler>, RefCell<Taken>)>,
+}
 
 /// One of the places that an output leads to.
-enum Edge {
+struct Edge<'a> {
+    to: To<'a>,
+    count: &'a Arc<EdgeCount>,
+    /// How many messages of the turn go there.
+    sent: StdCell<u64>,
+}
+
+enum To<'a> {
     /// Straight to workers of this process.
-    Local { to: Arc<Stage>, way: Way },
+    Local { stage: Arc<Stage>, way: Way },
     /// Elsewhere.
-    Other(Address),
+    Other(&'a Address),
+}
+
+/// Where an edge of a stage leads now.
+fn to<'a>(from: &Stage, address: &'a Address) -> To<'a> {
+    let Address::Stage(to) = address else {
+        return To::Other(address);
+    };
+    match from.runtime.stage(to) {
+        Some(stage) if stage.is_memory() => To::Local {
+            way: match from.is_in_cycle_with(&stage) {
+                true => Way::Inside,
+                false => Way::Edge,
+            },
+            stage,
+        },
+        _ => To::Other(address),
+    }
+}
+
+impl Edge<'_> {
+    fn note(&self, messages: usize) {
+        self.sent.set(self.sent.get() + messages as u64);
+    }
+}
+
+impl Edges<'_> {
+    fn sample(&self, message: &Message, value: Option<&Arc<dyn Value>>) {
+        if let Some((_, taken)) = &self.sample {
+            taken.borrow_mut().take(message, value);
+        }
+    }
+
+    /// What was sent counts once it has arrived.
+    fn leave(self, plan: &mut Plan) {
+        for edge in self.edges {
+            if edge.sent.get() > 0 {
+                plan.local.count(edge.count, edge.sent.get());
+            }
+        }
+        if let Some((sampler, taken)) = self.sample {
+            plan.local.sample(sampler, taken.into_inner());
+        }
+    }
 }
 
 struct AlarmChange {
@@ -201,7 +258,7 @@ impl Run {
     /// Messages sent, emitted and replied. Where outputs lead is found out once for all of them.
     fn plan_sends(&self, effects: &mut Effects, plan: &mut Plan) {
         let mut sends = std::mem::take(&mut effects.sends);
-        let edges: Vec<Edges> = effects
+        let edges: Vec<Edges<'_>> = effects
             .output_names()
             .map(|name| self.edges(name))
             .collect();
@@ -223,16 +280,28 @@ impl Run {
         // Its memory serves the next turn.
         effects.sends = sends;
         self.plan_emitted(effects, &edges, plan);
+        edges.into_iter().for_each(|edges| edges.leave(plan));
     }
 
     /// Values and series, which were emitted after all others. Most go to one stage of this process, as they are.
-    fn plan_emitted(&self, effects: &mut Effects, edges: &[Edges], plan: &mut Plan) {
+    fn plan_emitted(&self, effects: &mut Effects, edges: &[Edges<'_>], plan: &mut Plan) {
         let mut emitted = effects.take_emitted();
         emitted.drain(|output, row| {
             let edges = &edges[output as usize];
             match row {
-                Row::Values(values) => match &edges[..] {
-                    [Edge::Local { to, way }] => plan.local.batch(to, *way).extend_values(values),
+                Row::Values(values) => match &edges.edges[..] {
+                    [
+                        Edge {
+                            to: To::Local { stage, way },
+                            sent,
+                            ..
+                        },
+                    ] if edges.sample.is_none() => {
+                        let batch = plan.local.batch(stage, *way);
+                        let before = batch.len();
+                        batch.extend_values(values);
+                        sent.set(sent.get() + (batch.len() - before) as u64);
+                    }
                     _ => {
                         for value in values {
                             self.plan_emit(edges, Message::default(), Some(value), plan);
@@ -245,18 +314,22 @@ impl Run {
         effects.give_emitted(emitted);
     }
 
-    fn plan_stretch(&self, edges: &Edges, stretch: Stretch, plan: &mut Plan) {
-        if edges.is_empty() {
+    fn plan_stretch(&self, edges: &Edges<'_>, stretch: Stretch, plan: &mut Plan) {
+        if let Some((_, taken)) = &edges.sample {
+            taken.borrow_mut().take_stretch(&stretch);
+        }
+        if edges.edges.is_empty() {
             let counters = &self.cell.stage.counters;
             let messages = stretch.len() as u64;
             counters.unconnected.fetch_add(messages, Ordering::Relaxed);
         }
-        for edge in edges {
-            match edge {
-                Edge::Local { to, way } => {
-                    plan.local.batch(to, *way).push_stretch(stretch.clone());
+        for edge in &edges.edges {
+            edge.note(stretch.len());
+            match &edge.to {
+                To::Local { stage, way } => {
+                    plan.local.batch(stage, *way).push_stretch(stretch.clone());
                 }
-                Edge::Other(address) => {
+                To::Other(address) => {
                     for item in stretch.items() {
                         let Incoming { message, value, .. } = item.into();
                         self.plan_message(address, message, value, plan);
@@ -267,33 +340,32 @@ impl Run {
     }
 
     /// Where an output leads.
-    fn edges(&self, output: &str) -> Edges {
-        let addresses = self.version().spec.outputs.get(output);
-        let stage = &self.cell.stage;
-        let edge = |address: &Address| match address {
-            Address::Stage(to) => match stage.runtime.stage(to) {
-                Some(to) if to.is_memory() => Edge::Local {
-                    way: match stage.is_in_cycle_with(&to) {
-                        true => Way::Inside,
-                        false => Way::Edge,
-                    },
-                    to,
-                },
-                _ => Edge::Other(address.clone()),
-            },
-            _ => Edge::Other(address.clone()),
+    fn edges(&self, output: &str) -> Edges<'_> {
+        let Some(output) = self.version().outputs.get(output) else {
+            return Edges::default();
         };
-        addresses.into_iter().flatten().map(edge).collect()
+        let stage = &self.cell.stage;
+        let edges = output.edges.iter().map(|(address, count)| Edge {
+            to: to(stage, address),
+            count,
+            sent: StdCell::new(0),
+        });
+        let sampler = &output.sampler;
+        Edges {
+            edges: edges.collect(),
+            sample: sampler.is_armed().then(|| (sampler, RefCell::default())),
+        }
     }
 
     fn plan_emit(
         &self,
-        edges: &Edges,
+        edges: &Edges<'_>,
         message: Message,
         value: Option<Arc<dyn Value>>,
         plan: &mut Plan,
     ) {
-        let Some((last, others)) = edges.split_last() else {
+        edges.sample(&message, value.as_ref());
+        let Some((last, others)) = edges.edges.split_last() else {
             let counters = &self.cell.stage.counters;
             counters.unconnected.fetch_add(1, Ordering::Relaxed);
             return;
@@ -306,16 +378,18 @@ impl Run {
 
     fn plan_edge(
         &self,
-        edge: &Edge,
+        edge: &Edge<'_>,
         message: Message,
         value: Option<Arc<dyn Value>>,
         plan: &mut Plan,
     ) {
-        match edge {
-            Edge::Local { to, way } => {
-                plan.local.batch(to, *way).push(incoming(message, value));
+        edge.note(1);
+        match &edge.to {
+            To::Local { stage, way } => {
+                let incoming = incoming(message, value);
+                plan.local.batch(stage, *way).push(incoming);
             }
-            Edge::Other(address) => self.plan_message(address, message, value, plan),
+            To::Other(address) => self.plan_message(address, message, value, plan),
         }
     }
 
@@ -430,6 +504,11 @@ impl Run {
             let is_memory = self.cell.stage.store.is_memory();
             if is_memory {
                 self.set_timers_again(scope);
+            }
+            let others = self.desk.events + self.desk.pulled;
+            let lost = (self.desk.messages() as u64).saturating_sub(others);
+            if lost > 0 {
+                self.note_dropped(lost);
             }
             self.desk.forget_messages();
             self.desk.sources.clear();

@@ -206,6 +206,9 @@ impl Run {
                 }
             }
             None => {
+                if matches!(incoming.kind, Kind::Message | Kind::Reply(_)) {
+                    self.note_dropped(1);
+                }
                 let queue = self.cell.address().queue();
                 let tries = incoming.tries;
                 stage
@@ -213,6 +216,14 @@ impl Run {
                     .bury(&queue, incoming.message, &reason, tries)
                     .await;
             }
+        }
+    }
+
+    /// Messages of this process end here.
+    pub fn note_dropped(&self, messages: u64) {
+        let stage = &self.cell.stage;
+        if stage.is_memory() && stage.counts(&self.cell) {
+            stage.book.dropped(messages);
         }
     }
 
@@ -345,8 +356,14 @@ impl Run {
         self.body.extras().probation = Some(probation);
     }
 
-    fn finish_turns(&self, messages: u64) {
-        self.cell.turns.fetch_add(messages, Ordering::Relaxed);
+    fn finish_turns(&mut self, messages: u64) {
+        let events = std::mem::take(&mut self.desk.events);
+        let pulled = std::mem::take(&mut self.desk.pulled);
+        let stage = &self.cell.stage;
+        if events + pulled > 0 && stage.is_memory() && stage.counts(&self.cell) {
+            stage.book.others(events, pulled);
+        }
+        self.cell.turns.fetch_add(messages, Ordering::Release);
     }
 
     /// Ends the worker's own part: `stop`, whose effects are committed.

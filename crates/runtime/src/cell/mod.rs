@@ -46,6 +46,9 @@ pub(crate) struct Cell {
     pub place: Place,
     mailbox: Mutex<Mailbox>,
     body: Mutex<Body>,
+    /// Messages of this process that came to the worker, not counting those that came to another one before. It is changed
+    /// with the mailbox locked.
+    came: AtomicU64,
     /// Messages in the mailbox, readable without its lock.
     waiting: AtomicU32,
     /// How many messages are about as much work as one batch should be.
@@ -105,6 +108,7 @@ impl Cell {
             mailbox: Mutex::default(),
             version: AtomicU32::new(version.number),
             body: Mutex::new(Body::new(version)),
+            came: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
             room: AtomicU32::new(ROOM_AT_START),
             turns: AtomicU64::new(0),
@@ -178,6 +182,7 @@ impl Cell {
             return Err(incoming);
         }
         mailbox.push(Envelope::local(incoming, bucket));
+        self.note_came(1);
         self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
         let starts = !mailbox.active && !mailbox.held;
         mailbox.active |= starts;
@@ -209,7 +214,9 @@ impl Cell {
         if free == 0 {
             return;
         }
+        let before = mailbox.len();
         push(&mut mailbox, free);
+        self.note_came(mailbox.len() - before);
         self.waiting.store(mailbox.len() as u32, Ordering::Relaxed);
         let starts = !mailbox.active && !mailbox.held;
         mailbox.active |= starts;
@@ -228,7 +235,7 @@ impl Cell {
         bucket: u32,
         messages_max: u32,
     ) -> Result<Option<Begun>, Incoming> {
-        if !self.is_quick() {
+        if !self.is_quick() || self.stage.leaves_waiting() {
             self.try_push(incoming, bucket, messages_max)?;
             return Ok(None);
         }
@@ -239,6 +246,8 @@ impl Cell {
             return Ok(None);
         }
         mailbox.active = true;
+        self.note_came(1);
+        drop(mailbox);
         Ok(Some(Begun {
             cell: self.clone(),
             incoming,
@@ -278,7 +287,18 @@ impl Cell {
     }
 
     pub fn turns(&self) -> u64 {
-        self.turns.load(Ordering::Relaxed)
+        self.turns.load(Ordering::Acquire)
+    }
+
+    /// How many messages of this process came to it.
+    pub fn came(&self) -> u64 {
+        self.came.load(Ordering::Acquire)
+    }
+
+    /// Messages came; the mailbox is locked.
+    fn note_came(&self, messages: usize) {
+        let came = self.came.load(Ordering::Relaxed);
+        self.came.store(came + messages as u64, Ordering::Release);
     }
 
     pub fn waiting(&self) -> u32 {
@@ -333,6 +353,18 @@ impl Cell {
         let mut mailbox = self.mailbox.lock();
         self.waiting.store(0, Ordering::Relaxed);
         mailbox.drain()
+    }
+
+    /// Takes away what came from the bus and was not begun, for somebody who gives it back.
+    pub fn give_back(&self) -> Vec<Envelope> {
+        let mut mailbox = self.mailbox.lock();
+        let (pulled, own): (Vec<_>, Vec<_>) = mailbox
+            .drain()
+            .into_iter()
+            .partition(|envelope| envelope.source.is_some());
+        mailbox.put_back(own.into_iter());
+        self.note_waiting(&mailbox);
+        pulled
     }
 
     /// What happened here since the last look.

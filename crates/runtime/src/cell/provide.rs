@@ -42,8 +42,9 @@ impl Run {
 
     /// Whether it is the turn of a provider, as long as nothing else is to be done.
     pub fn is_to_provide(&self) -> bool {
-        let runtime = &self.cell.stage.runtime;
-        self.body.providing == Providing::Ready && !runtime.is_paused() && !runtime.is_stopping()
+        let stage = &self.cell.stage;
+        let is_paused = stage.is_paused() || stage.runtime.is_paused();
+        self.body.providing == Providing::Ready && !is_paused && !stage.runtime.is_stopping()
     }
 
     /// Lets the provider give what it has next, and commits it.

@@ -94,6 +94,10 @@ pub(super) struct Desk {
     memory: Option<Box<Effects>>,
     /// The messages of the turn.
     pub incomings: VecDeque<Incoming>,
+    /// How many of them nobody sent, such as timers.
+    pub events: u64,
+    /// How many of them came from the bus.
+    pub pulled: u64,
     /// One of them wakes the worker, which does not know it yet.
     is_woken: bool,
     /// Or the messages of the turn that came together, as long as nobody needs one by itself.
@@ -139,7 +143,7 @@ impl Desk {
 
 /// The messages of the turn.
 impl Desk {
-    fn messages(&self) -> usize {
+    pub fn messages(&self) -> usize {
         let in_stretches: usize = self.stretches.iter().map(Stretch::len).sum();
         self.incomings.len() + in_stretches
     }
@@ -243,7 +247,7 @@ impl Run {
             let (bucket, done) = self.desk.leaving.swap_remove(left);
             return Next::Control(Control::Leave { bucket, done });
         }
-        if !mailbox.held && mailbox.len() > 0 {
+        if !mailbox.held && mailbox.len() > 0 && !cell.stage.leaves_waiting() {
             mailbox.take_batch(self.batch_messages_max(), &mut self.desk.batch);
             let waiting = mailbox.len() as u32;
             cell.waiting.store(waiting, Ordering::Relaxed);
@@ -316,6 +320,7 @@ impl Run {
                 return Instant::now();
             }
             let before = self.desk.batch.len();
+            (self.desk.events, self.desk.pulled) = (0, 0);
             self.accept_bucket(bucket);
             let taken = before - self.desk.batch.len();
             self.cell.stage.count_bucket(bucket, taken);
@@ -376,7 +381,7 @@ impl Run {
             && let Some(plain) = desk.batch.plain()
             && plain
                 .iter()
-                .all(|i| i.message.headers.is_empty() && i.kind != Kind::Woken)
+                .all(|i| i.message.headers.is_empty() && i.kind == Kind::Message)
         {
             std::mem::swap(&mut desk.incomings, plain);
             return;
@@ -409,7 +414,10 @@ impl Run {
                     .counters
                     .late_replies
                     .fetch_add(1, Ordering::Relaxed);
-                self.desk.discarded.extend(envelope.source);
+                match envelope.source {
+                    Some(source) => self.desk.discarded.push(source),
+                    None => self.note_dropped(1),
+                }
                 return;
             }
             envelope.incoming.kind = Kind::Reply(ticket);
@@ -421,6 +429,12 @@ impl Run {
                 return;
             }
             self.desk.is_woken = true;
+        }
+        match envelope.incoming.kind {
+            Kind::Message | Kind::Reply(_) => {
+                self.desk.pulled += u64::from(envelope.source.is_some());
+            }
+            _ => self.desk.events += 1,
         }
         if envelope.source.is_some() {
             self.desk

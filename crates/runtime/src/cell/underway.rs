@@ -73,7 +73,7 @@ impl Job {
         match self.commit().await {
             Ok(()) => {
                 let turns = self.messages.incomings.len() as u64;
-                self.cell.turns.fetch_add(turns, Ordering::Relaxed);
+                self.cell.turns.fetch_add(turns, Ordering::Release);
                 underway.end(Ok(()));
             }
             Err(error) => {

@@ -1,6 +1,6 @@
 //! What all stages of a process share.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use crate::alarm_clock::AlarmClock;
 use crate::cycles::cycles;
 use crate::history::History;
 use crate::logs::Tapped;
+use crate::outputs::KnownOutputs;
 use crate::settings::Settings;
 use crate::stage::{Part, Stage, Version};
 use crate::supervision::{Decision, SupervisionRule, Supervisor};
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub replies: Replies,
     pub history: History,
     pub log_tap: Tapped,
+    pub outputs: KnownOutputs,
     /// Names this process in addresses that only it can resolve.
     pub process: u64,
     /// Parts that other nodes have taken from this one, until somebody looks.
@@ -49,6 +51,8 @@ pub(crate) struct Shared {
     stage_ids: AtomicU64,
     stopping: AtomicBool,
     paused: AtomicBool,
+    /// Stages that somebody has paused, whether they run here or not.
+    paused_stages: Mutex<HashSet<StageAddress>>,
     prefetch_max: AtomicU32,
     started: Instant,
 }
@@ -68,6 +72,7 @@ impl Shared {
             replies: Replies::default(),
             history: History::default(),
             log_tap: Tapped::default(),
+            outputs: KnownOutputs::default(),
             process: fastrand::u64(1..),
             lost: Mutex::default(),
             has_lost: event_listener::Event::new(),
@@ -80,6 +85,7 @@ impl Shared {
             stage_ids: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
             paused: AtomicBool::new(false),
+            paused_stages: Mutex::default(),
             prefetch_max: AtomicU32::new(settings.prefetch_max.max(1)),
             started: Instant::now(),
             bus,
@@ -201,6 +207,18 @@ impl Shared {
 
     pub fn set_paused(&self, paused: bool) {
         self.paused.store(paused, Ordering::SeqCst);
+    }
+
+    pub fn is_stage_paused(&self, stage: &StageAddress) -> bool {
+        self.paused_stages.lock().contains(stage)
+    }
+
+    pub fn set_stage_paused(&self, stage: &StageAddress, paused: bool) {
+        let mut stages = self.paused_stages.lock();
+        match paused {
+            true => stages.insert(stage.clone()),
+            false => stages.remove(stage),
+        };
     }
 
     pub fn prefetch_max(&self) -> u32 {

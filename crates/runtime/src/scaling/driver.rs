@@ -171,6 +171,11 @@ async fn drive(stage: Weak<Stage>, scaler: Arc<Scaler>) {
             return;
         }
         let now = Instant::now();
+        if stage.is_paused() {
+            // What waits says nothing about how fast it is.
+            last = now;
+            continue;
+        }
         let sample = stage.sample(now - last, now, is_moving);
         last = now;
         stage.send_probes(now);

@@ -95,7 +95,7 @@ impl Stage {
             let worker = match moves.place(bucket) {
                 Place::Worker(worker) => worker,
                 Place::Held(held) => {
-                    let held = hold(held, incoming, bucket, max);
+                    let held = self.hold(held, incoming, bucket, max);
                     return held.map(|()| T::default()).map_err(Refused::Full);
                 }
             };
@@ -276,6 +276,20 @@ impl Stage {
         });
     }
 
+    /// Holds a message of this process for a bucket that is on its way, if there is room.
+    fn hold(
+        &self,
+        held: &Held<Envelope>,
+        incoming: Incoming,
+        bucket: u32,
+        max: u32,
+    ) -> Result<(), Incoming> {
+        let message = Envelope::local(incoming, bucket);
+        held.try_push(message, max).map_err(|back| back.incoming)?;
+        self.book.came(1);
+        Ok(())
+    }
+
     /// Finds the place of each message; those for which there is none now stay in the list.
     fn sort_out<E: Entry>(
         &self,
@@ -293,7 +307,8 @@ impl Stage {
                     sorted[cell as usize].push(entry, bucket);
                 }
                 Ok(Some((Place::Held(held), bucket))) => {
-                    let back = hold(held, entry.into_incoming(), bucket, places.max).err();
+                    let incoming = entry.into_incoming();
+                    let back = self.hold(held, incoming, bucket, places.max).err();
                     entries.extend(back.and_then(E::back));
                 }
                 Ok(None) => entries.push_back(entry),
@@ -392,12 +407,6 @@ impl Stage {
             }
         }
     }
-}
-
-/// Holds a message of this process for a bucket that is on its way, if there is room.
-fn hold(held: &Held<Envelope>, incoming: Incoming, bucket: u32, max: u32) -> Result<(), Incoming> {
-    let message = Envelope::local(incoming, bucket);
-    held.try_push(message, max).map_err(|back| back.incoming)
 }
 
 /// Why a message was not taken.

@@ -77,7 +77,7 @@ impl Stage {
         {
             // Whoever pauses sets the mark first, so that one of both sees the other.
             let mut pulling = self.intakes.pulling.lock();
-            pulling.stopped = self.runtime.is_paused();
+            pulling.stopped = self.runtime.is_paused() || self.is_paused();
             if pulling.stopped {
                 return;
             }
@@ -182,6 +182,25 @@ impl Stage {
     pub async fn pause(self: &Arc<Self>) {
         let _changing = self.changing.lock().await;
         self.stop_intakes().await;
+    }
+
+    /// Takes nothing until it is told to go on, or takes everything again. Turns that have begun are finished.
+    pub async fn set_paused(self: &Arc<Self>, paused: bool) {
+        let changing = self.changing.lock().await;
+        if self.is_paused.swap(paused, Ordering::SeqCst) == paused {
+            return;
+        }
+        if !paused {
+            drop(changing);
+            self.room.notify(usize::MAX);
+            return self.go_on().await;
+        }
+        self.stop_intakes().await;
+        if !self.is_memory() {
+            let owner = self.owner.lock().clone();
+            let cells = self.cells();
+            release(cells.iter().chain(&owner).flat_map(|cell| cell.give_back()));
+        }
     }
 
     /// Pulls again after a pause.

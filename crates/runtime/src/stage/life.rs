@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 
 use super::start::start_all;
 use super::{
-    Counters, Current, Entrance, Intakes, Latency, Plan, Rate, Shares, Stage, Standing, Version,
-    Woken,
+    Book, Counters, Current, Entrance, Intakes, Latency, Plan, Rate, Shares, Stage, Standing,
+    Version, Woken,
 };
 use crate::alarm_clock::What;
 use crate::cell::{Cell, Place};
@@ -51,7 +51,7 @@ impl Stage {
         let shares = plan.is_shared.then(Shares::default);
         let stage = Arc::new_cyclic(|stage| {
             let workers = StageWorkers(stage.clone());
-            let version = new_version(number, spec, code, &router, workers);
+            let version = new_version(&runtime, number, spec, code, &router, workers);
             Self::empty(runtime, Arc::new(version), router, shares)
         });
         stage.fill();
@@ -82,6 +82,7 @@ impl Stage {
         shares: Option<Shares>,
     ) -> Self {
         let spec = &version.spec;
+        let is_paused = runtime.is_stage_paused(&spec.address);
         let store = match spec.delivery {
             Delivery::Durable => Store::Bus(runtime.bus.clone(), spec.address.clone()),
             Delivery::Memory => Store::memory(),
@@ -98,6 +99,7 @@ impl Stage {
             store,
             log: StageLog::new(LogLimits::default(), runtime.log_tap.clone()),
             counters: Counters::default(),
+            book: Book::default(),
             supervisor: Mutex::new(Supervisor::new(spec.supervision.clone())),
             room: event_listener::Event::new(),
             answers: Answers::default(),
@@ -115,6 +117,7 @@ impl Stage {
             woken: Woken::default(),
             shares,
             state: AtomicU8::new(StageState::Running as u8),
+            is_paused: AtomicBool::new(is_paused),
             is_followed: AtomicBool::new(false),
             pauses: Pauses::default(),
             standing: Standing::default(),
@@ -308,6 +311,7 @@ impl Stage {
     fn clear(&self) -> Vec<Incoming> {
         self.runtime.alarms.cancel_stage(self);
         let ended = self.bucket_event(Event::Ended);
+        self.book.went(ended.dismissed.iter());
         let children = std::mem::take(&mut *self.children.lock());
         let owner = self.owner.lock().take();
         let all = ended.dismissed.iter().chain(children.values());
@@ -341,7 +345,15 @@ impl Stage {
         code: Arc<dyn Code>,
     ) -> Arc<Version> {
         let workers = StageWorkers(Arc::downgrade(self));
-        Arc::new(new_version(number, spec, code, &self.router, workers))
+        let runtime = &self.runtime;
+        Arc::new(new_version(
+            runtime,
+            number,
+            spec,
+            code,
+            &self.router,
+            workers,
+        ))
     }
 
     pub(super) fn count_turns_of(&self, cell: &Cell) {
@@ -408,6 +420,7 @@ fn alarm(value: &Bytes) -> Option<(Timestamp, Bytes)> {
 }
 
 fn new_version(
+    runtime: &Shared,
     number: u32,
     spec: StageSpec,
     code: Arc<dyn Code>,
@@ -426,7 +439,9 @@ fn new_version(
         }
         _ => None,
     };
+    let outputs = runtime.outputs.of(&spec.address, &spec.outputs);
     Version {
+        outputs,
         number,
         spec,
         code,

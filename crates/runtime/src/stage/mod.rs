@@ -1,5 +1,6 @@
 //! A stage: one input queue, identical workers, named outputs.
 
+mod book;
 mod children;
 mod current;
 mod dispatch;
@@ -24,8 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bus::BusError;
+use kernel::descriptor::PluginKind;
 use kernel::worker::{Code, Incoming};
-use kernel::{Message, Name, StageAddress, WorkerAddress};
+use kernel::{Address, Message, Name, StageAddress, WorkerAddress};
 use parking_lot::{Mutex, RwLock};
 
 use crate::cell::Cell;
@@ -33,6 +35,7 @@ use crate::key::bucket_of;
 use crate::logs::StageLog;
 use crate::mailbox::Envelope;
 use crate::moves::Moves;
+use crate::outputs::Outputs;
 use crate::router::Router;
 use crate::runtime::Shared;
 use crate::scaling::{Pauses, Scaler, ScalingView};
@@ -40,9 +43,12 @@ use crate::scope::Scope;
 use crate::spec::{Delivery, StageKind, StageSpec};
 use crate::store::Store;
 use crate::supervision::Supervisor;
-use crate::views::{LatencyView, StageLoad, StageState, StageView};
+use crate::views::{
+    EdgeView, LatencyView, StageLoad, StageLook, StageState, StageView, WorkerState,
+};
 use crate::waiting::Answers;
 
+use self::book::Book;
 use self::current::Current;
 use self::entrance::Entrance;
 pub(crate) use self::intake::Intakes;
@@ -66,6 +72,8 @@ pub(crate) struct Version {
     pub code: Arc<dyn Code>,
     /// The code of the owner, if the stage is routed.
     pub owner: Option<Arc<dyn Code>>,
+    /// Where its outputs lead, and how much was sent there.
+    pub outputs: Outputs,
 }
 
 /// What a stage is made of.
@@ -90,6 +98,7 @@ pub(crate) struct Stage {
     pub store: Store,
     pub log: StageLog,
     pub counters: Counters,
+    pub book: Book,
     pub supervisor: Mutex<Supervisor>,
     /// There is room in a mailbox again.
     pub room: event_listener::Event,
@@ -116,6 +125,8 @@ pub(crate) struct Stage {
     /// What this node has of the stage; none if it has all of it.
     shares: Option<Shares>,
     state: AtomicU8,
+    /// It takes nothing until somebody lets it go on.
+    is_paused: AtomicBool,
     /// It stops, and another one takes its place: senders wait for that.
     pub is_followed: AtomicBool,
     /// How long buckets paused that moved.
@@ -288,6 +299,16 @@ impl Stage {
         self.state() == StageState::Stopping
     }
 
+    /// Whether it takes nothing because somebody wants that.
+    pub fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Relaxed)
+    }
+
+    /// Whether its workers leave alone what waits in their mailboxes. What is on the bus waits there.
+    pub fn leaves_waiting(&self) -> bool {
+        self.is_paused() && self.is_memory()
+    }
+
     /// Whether it takes messages, now or soon.
     pub fn is_serving(&self) -> bool {
         matches!(self.state(), StageState::Running | StageState::Handover)
@@ -328,6 +349,7 @@ impl Stage {
             code: version.code.info().clone(),
             version: version.number,
             state: self.state(),
+            paused: self.is_paused(),
             turns: self.turns(),
             turns_per_second: self.rate.lock().per_second,
             failures: count(&self.counters.failures),
@@ -359,6 +381,54 @@ impl Stage {
             stands: self.standing.why(),
             latency: self.latency_ms(),
             scaling: self.scaling(),
+        }
+    }
+
+    /// How many of its workers are here. Where several nodes share them, each knows all.
+    fn workers_here(&self, known: usize) -> u32 {
+        match self.is_shared() && !self.is_keyed() {
+            true => {
+                let held = self.held().into_iter();
+                held.filter(|part| matches!(part, Part::Worker(_))).count() as u32
+            }
+            false => known as u32,
+        }
+    }
+
+    /// What was sent over its edges so far.
+    pub fn edges(&self) -> Vec<EdgeView> {
+        let version = self.version();
+        let edge = |(output, to, sent): (&str, &Address, u64)| EdgeView {
+            output: output.to_owned(),
+            to: to.clone(),
+            sent,
+        };
+        version.outputs.edges().map(edge).collect()
+    }
+
+    /// How it is at this moment. What its edges have sent has to be looked at before.
+    pub fn look(&self, edges: Vec<EdgeView>) -> StageLook {
+        let version = self.version();
+        let is_provider = version.code.info().kind == PluginKind::Provider;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let input = if is_provider { None } else { self.input() };
+        let cells = self.cells.read();
+        let is_busy = |cell: &&Arc<Cell>| cell.state() == WorkerState::Busy;
+        StageLook {
+            stage: self.address.clone(),
+            state: self.state(),
+            paused: self.is_paused(),
+            stands: self.standing.why(),
+            latency: self.latency_ms(),
+            workers: self.workers_here(cells.len()),
+            workers_busy: cells.iter().filter(is_busy).count() as u32,
+            turns: count(&self.counters.turns_before)
+                + cells.iter().map(|cell| cell.turns()).sum::<u64>(),
+            failures: count(&self.counters.failures),
+            dead: count(&self.counters.dead),
+            restarts: count(&self.counters.restarts),
+            input,
+            edges,
         }
     }
 

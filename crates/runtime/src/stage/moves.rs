@@ -114,7 +114,9 @@ impl Stage {
             Action::PutBack { messages } => outcome.back = messages,
             Action::LetGo { messages } => outcome.let_go.extend(messages),
             Action::Dismiss { workers } => {
-                outcome.dismissed = self.cells.write().split_off(workers as usize);
+                let mut cells = self.cells.write();
+                outcome.dismissed = cells.split_off(workers as usize);
+                self.book.goes(&outcome.dismissed);
             }
             Action::Moved { paused } => {
                 outcome.has_moved = true;

@@ -130,6 +130,7 @@ impl Stage {
                 tracing::warn!(worker = %cell.address(), reason = %failure, "a worker did not end in order");
             }
             self.count_turns_of(cell);
+            self.book.went([cell].into_iter());
             self.stop_listening_for(cell).await;
             self.pass_on(cell);
         }

@@ -245,6 +245,10 @@ impl Deployments {
             places: record.places,
             replica: None,
         };
-        Ok(self.put_planned(plan).await?)
+        self.put_planned(plan).await?;
+        if record.paused {
+            self.pause(&before.stage, true).await?;
+        }
+        Ok(())
     }
 }
