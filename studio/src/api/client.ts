@@ -94,7 +94,7 @@ async function send(method: Method, path: string, given: Request): Promise<Respo
   const timeout_ms = given.timeout_ms ?? TIMEOUT_MS;
   const timeout = AbortSignal.timeout(timeout_ms);
   const signal = given.signal ? AbortSignal.any([given.signal, timeout]) : timeout;
-  const url = fillPath(path, given.path as Record<string, unknown>) + queryText(given.query as Record<string, unknown>);
+  const url = fillPath(path, given.path ?? {}) + queryText(given.query ?? {});
   let answer: Response;
   try {
     answer = await fetch(url, { method: method.toUpperCase(), headers, body, signal, credentials: "omit" });
