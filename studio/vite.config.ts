@@ -12,6 +12,16 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 400,
   },
+  preview: {
+    host: "127.0.0.1",
+    port: 5174,
+    strictPort: true,
+    headers: {
+      "Content-Security-Policy":
+        "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; " +
+        "font-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    },
+  },
   server: { host: "127.0.0.1", port: 5173, strictPort: true },
   resolve: process.env["VITEST"] ? { conditions: ["browser"] } : {},
   test: { include: ["src/**/*.test.ts"], environment: "node" },

@@ -1,8 +1,9 @@
 // A node that is none, for `npm run dev`: believable answers and live numbers. Its token is "mock".
 // With HIVEWIRE_NODE=http://127.0.0.1:8000 the requests go to a real node instead.
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage, Server as HttpServer, ServerResponse } from "node:http";
+import type { Http2SecureServer } from "node:http2";
 import type { Duplex } from "node:stream";
-import type { Plugin } from "vite";
+import type { Connect, Plugin } from "vite";
 import { WebSocketServer, type WebSocket } from "ws";
 import { answer, logLine } from "./mock/routes";
 import { liveFrame, tick } from "./mock/world";
@@ -69,27 +70,35 @@ function events(socket: WebSocket): void {
 export function mock(): Plugin {
   return {
     name: "mock-node",
-    apply: "serve",
     config: () => {
       const target = process.env["HIVEWIRE_NODE"];
       return target ? { server: { proxy: { "/api": { target, ws: true, changeOrigin: true, headers: { Origin: target } }, "/health": { target, changeOrigin: true } } } } : {};
     },
-    configureServer(server) {
-      if (process.env["HIVEWIRE_NODE"] || process.env["VITEST"]) return;
-      const timer = setInterval(tick, 100);
-      server.httpServer?.on("close", () => clearInterval(timer));
-      const sockets = new WebSocketServer({ noServer: true, handleProtocols: (offered) => [...offered][0] ?? false });
-      server.httpServer?.on("upgrade", (request: IncomingMessage, stream: Duplex, head: Buffer) => {
-        const url = new URL(request.url ?? "/", "http://mock");
-        if (!url.pathname.startsWith("/api/")) return;
-        if (!(request.headers["sec-websocket-protocol"] ?? "").includes(`hivewire.token.${TOKEN}`)) return void stream.end("HTTP/1.1 401 Unauthorized\r\n\r\n");
-        sockets.handleUpgrade(request, stream, head, (socket) => {
-          if (url.pathname === "/api/v1/live") live(socket, url);
-          else if (url.pathname === "/api/v1/events") events(socket);
-          else socket.close();
-        });
-      });
-      server.middlewares.use((request, response, next) => void serve(request, response, next).catch((thrown: unknown) => reply(response, 500, { title: "The mock failed", status: 500, detail: String(thrown) })));
-    },
+    configureServer: attach,
+    // The built studio, too, with the policy under which the node serves it.
+    configurePreviewServer: attach,
   };
+}
+
+interface Server {
+  httpServer: HttpServer | Http2SecureServer | null;
+  middlewares: Connect.Server;
+}
+
+function attach(server: Server): void {
+  if (process.env["HIVEWIRE_NODE"] || process.env["VITEST"]) return;
+  const timer = setInterval(tick, 100);
+  server.httpServer?.on("close", () => clearInterval(timer));
+  const sockets = new WebSocketServer({ noServer: true, handleProtocols: (offered) => [...offered][0] ?? false });
+  server.httpServer?.on("upgrade", (request: IncomingMessage, stream: Duplex, head: Buffer) => {
+    const url = new URL(request.url ?? "/", "http://mock");
+    if (!url.pathname.startsWith("/api/")) return;
+    if (!(request.headers["sec-websocket-protocol"] ?? "").includes(`hivewire.token.${TOKEN}`)) return void stream.end("HTTP/1.1 401 Unauthorized\r\n\r\n");
+    sockets.handleUpgrade(request, stream, head, (socket) => {
+      if (url.pathname === "/api/v1/live") live(socket, url);
+      else if (url.pathname === "/api/v1/events") events(socket);
+      else socket.close();
+    });
+  });
+  server.middlewares.use((request, response, next) => void serve(request, response, next).catch((thrown: unknown) => reply(response, 500, { title: "The mock failed", status: 500, detail: String(thrown) })));
 }

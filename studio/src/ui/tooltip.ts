@@ -21,7 +21,7 @@ function element(): HTMLElement {
 function show(at: HTMLElement, text: string): void {
   const tip = element();
   tip.textContent = text;
-  tip.showPopover();
+  if (!tip.matches(":popover-open")) tip.showPopover();
   shown = at;
   const box = at.getBoundingClientRect();
   const own = tip.getBoundingClientRect();
@@ -47,7 +47,8 @@ export function tooltip(text: string | undefined): Attachment<HTMLElement> {
       clearTimeout(waiting);
       waiting = setTimeout(() => node.isConnected && show(node, text), WAIT_MS);
     };
-    const focused = () => node.matches(":focus-visible") && show(node, text);
+    // Later, as focus may come while a menu is being closed, and then nothing may be opened.
+    const focused = () => setTimeout(() => node.isConnected && node.matches(":focus-visible") && show(node, text));
     const gone = () => hide(node);
     const escape = (event: KeyboardEvent) => event.key === "Escape" && hide(node);
     node.addEventListener("pointerenter", soon);
