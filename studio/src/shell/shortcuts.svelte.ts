@@ -8,7 +8,8 @@ export interface Shortcut {
   /** Such as `Ctrl+S`, `n` or `Delete`. */
   keys: string;
   title: string;
-  act: (event: KeyboardEvent) => void;
+  /** Left out if something else does it, and only the help is to name it. */
+  act?: (event: KeyboardEvent) => void;
 }
 
 const GO_MS = 1_200;
@@ -56,8 +57,8 @@ class Shortcuts {
     const chord = event.ctrlKey || event.metaKey || event.altKey;
     if (modal || (writes(event) && !chord)) return;
     if (this.#goes(event)) return event.preventDefault();
-    const found = [...this.own.values(), ...this.everywhere].find(({ keys }) => fits(keys, event));
-    if (!found) return;
+    const found = [...this.own.values(), ...this.everywhere].find(({ keys, act }) => act && fits(keys, event));
+    if (!found?.act) return;
     event.preventDefault();
     found.act(event);
   }

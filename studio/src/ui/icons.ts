@@ -45,6 +45,22 @@ export const icons = {
   link: "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1",
   inbox: "M4 13 7 5h10l3 8v6H4zM4 13h5l1 3h4l1-3h5",
   menu: "M4 7h16M4 12h16M4 17h16",
+  generate: "M12 3v4M12 17v4M3 12h4M17 12h4M6 6l2.500 2.500M15.500 15.500 18 18M18 6l-2.500 2.500M8.500 15.500 6 18",
+  file: "M6 3h8l4 4v14H6zM14 3v4h4M9 12h6M9 16h6",
+  topic: "M12 12v.01M8.500 8.500a5 5 0 0 0 0 7M15.500 8.500a5 5 0 0 1 0 7M5.500 5.500a9 9 0 0 0 0 13M18.500 5.500a9 9 0 0 1 0 13",
+  change: "M4 8h13M13 4l4 4-4 4M20 16H7M11 12l-4 4 4 4",
+  split: "M4 12h5l6-6h5M9 12l6 6h5M17 3l3 3-3 3M17 15l3 3-3 3",
+  merge: "M4 6h5l6 6h5M4 18h5l6-6M17 9l3 3-3 3",
+  key: "M9 11a4 4 0 1 0 0 8 4 4 0 0 0 0-8M12 12l8-8M16 8l3 3",
+  sum: "M18 5H6l6 7-6 7h12",
+  window: "M4 6v12M20 6v12M4 12h16M8 9v6M12 9v6M16 9v6",
+  gauge: "M4 17a8 8 0 1 1 16 0M12 17l4-6",
+  store: "M5 6c0-2 14-2 14 0v12c0 2-14 2-14 0zM5 6c0 2 14 2 14 0M5 12c0 2 14 2 14 0",
+  chart: "M4 4v16h16M8 16v-4M12 16V8M16 16v-6",
+  queue: "M3 8h5v8H3zM10 8h5v8h-5zM17 8h4v8h-4",
+  list: "M8 6h12M8 12h12M8 18h12M4 6v.01M4 12v.01M4 18v.01",
+  fit: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",
+  arrange: "M4 4h5v4H4zM4 16h5v4H4zM15 10h5v4h-5zM9 6h3v12H9M12 12h3",
 } as const;
 
 export type IconName = keyof typeof icons;
