@@ -30,7 +30,7 @@ export async function order(node: Node, what: Order, then: () => void): Promise<
   }
 }
 
-export function actions(node: Node, then: () => void, edit: () => void, page = false): MenuItem[] {
+export function nodeActions(node: Node, then: () => void, edit: () => void, page = false): MenuItem[] {
   const gone = node.state === "dead";
   const runs = node.state === "running";
   const act = (what: Order) => () => void order(node, what, then);

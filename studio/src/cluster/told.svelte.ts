@@ -54,7 +54,7 @@ export function told(): Told {
 /** An event of a node in words. */
 export function sentence(event: NodeEvent): string {
   const said = (name: string) => (typeof event[name] === "string" ? (event[name] as string) : "");
-  if (event.kind === "stage") return `${event.stage ?? "a stage"} moved to ${said("to") || "another node"}`;
+  if (event.kind === "stage") return `${event.stage ?? "a stage"} ${said("to") ? `moved to ${said("to")}` : "was spread over all nodes"}`;
   switch (event.event) {
     case "joined": return `joined${said("version") ? ` with version ${said("version")}` : ""}`;
     case "left": return "left";
