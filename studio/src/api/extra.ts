@@ -58,13 +58,14 @@ export interface ClientSubscription {
 }
 
 export interface Client {
-  id: string;
+  id: string | number;
   protocol: string;
   address: string;
   connected_at_ms: number;
   user: string | null;
-  sent: number;
-  received: number;
+  /** Null if it is too busy to be asked. */
+  sent: number | null;
+  received: number | null;
   subscriptions: ClientSubscription[];
 }
 
@@ -109,5 +110,5 @@ export interface ExtraPaths {
   "/api/v1/flows/{flow}/{stage}/pause": { post: Post<unknown, StagePath> };
   "/api/v1/flows/{flow}/{stage}/resume": { post: Post<unknown, StagePath> };
   "/api/v1/clients": { get: Get<ClientPage, never, { after?: string; limit?: number }> };
-  "/api/v1/clients/{id}": { delete: Get<unknown, { id: string }> };
+  "/api/v1/clients/{id}": { delete: Get<unknown, { id: string | number }> };
 }
