@@ -1,4 +1,5 @@
 // The log of all nodes, as it is written: follows, comes back after a break, and can be paused.
+import { untrack } from "svelte";
 import { api } from "../api/client";
 import { ApiProblem } from "../api/problem";
 import type { LogLine } from "../api/types";
@@ -32,7 +33,7 @@ export class LogStream {
     this.buffer.reset();
     this.#waiting = [];
     this.held = 0;
-    this.version++;
+    untrack(() => this.version++);
     const timer = setInterval(() => this.#draw(), DRAW_MS);
     void this.#run(question, stop.signal);
     return () => {
