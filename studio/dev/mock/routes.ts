@@ -1,4 +1,5 @@
 // What the mock answers. It knows enough for every page to be seen; nothing is kept but in memory.
+import { broker } from "./broker";
 import { flows, type MockFlow } from "./flows";
 import { examples, plugins } from "./plugins";
 import { countsOf, paused, queueNames, queueShown, stageShown, started_ms } from "./world";
@@ -88,6 +89,7 @@ export const routes: Record<string, Handler> = {
   "GET /api/v1/config": () => ({ node: NODE, keys: [{ key: "http.address", value: "127.0.0.1:8000", default: "127.0.0.1:8000", from: "default", changeable: false }, { key: "broker.queues.messages_max", value: 1_000_000, default: 1_000_000, from: "default", changeable: true }] }),
   "GET /api/v1/requests": () => ({ next: null, requests: [] }),
   "GET /api/v1/history": () => ({ next: null, history: [] }),
+  ...broker,
 };
 
 /** The lines that `/api/v1/logs` gives. */

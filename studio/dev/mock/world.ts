@@ -100,4 +100,10 @@ export function queueShown(name: string) {
     oldest_age_ms: queue.waiting ? 1_200 : null, totals: { published: queue.published, delivered: queue.published, acknowledged: queue.published - queue.waiting, returned: 2, refused: 0, dead: 1 } };
 }
 
+export function removeQueue(name: string): number {
+  const waiting = queues.get(name)?.waiting ?? 0;
+  queues.delete(name);
+  return waiting;
+}
+
 export const queueNames = () => [...queues.keys()].sort();
