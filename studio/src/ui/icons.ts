@@ -11,6 +11,7 @@ export const icons = {
   logs: "M5 4h14v16H5zM8 8h8M8 12h8M8 16h5",
   search: "M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14M16 16l4.500 4.500",
   plus: "M12 5v14M5 12h14",
+  minus: "M5 12h14",
   close: "M6 6l12 12M18 6 6 18",
   check: "M5 12.500 10 17.500 19 7",
   alert: "M12 4 21 20H3zM12 10v4M12 17v.01",
