@@ -17,6 +17,7 @@ let clients = ["stomp", "gamq", "stomp"].map((protocol, index) => ({ id: index +
   subscriptions: index === 1 ? [] : [{ destination: index ? "topic:alerts" : "queue:orders", waiting_acks: 2, prefetch: 10 as number | null }] }));
 
 const many = Array.from({ length: Number(process.env["MOCK_QUEUES"] ?? 0) }, (_, at) => `customer-${at}/orders`);
+const made = new Set(many);
 const page = <T>(all: T[], query: URLSearchParams, key: (one: T) => string, limit_default: number) => {
   const after = query.get("after"), from = after === null ? 0 : all.findIndex((one) => key(one) === after) + 1;
   const limit = Number(query.get("limit") ?? limit_default), part = all.slice(from, from + limit), last = part.at(-1);
@@ -34,21 +35,21 @@ export const broker: Record<string, Handler> = {
   "GET /api/v1/openapi.json": () => JSON.parse(readFileSync(new URL("../docs/reference/openapi.json", `file://${process.cwd()}/`), "utf8")) as unknown,
   "GET /api/v1/queues": ({ query }) => {
     const { part, next } = page([...queueNames(), ...many].sort(), query, (name) => name, 1_000);
-    return { queues: part.map((name) => (many.includes(name) ? { ...queueShown("orders"), name, waiting: name.length * 7 % 40 } : queueShown(name))), next };
+    return { queues: part.map((name) => (made.has(name) ? { ...queueShown("orders"), name, waiting: name.length * 7 % 40 } : queueShown(name))), next };
   },
   "DELETE /api/v1/queues/*": (_, name) => ({ name, removed: removeQueue(name ?? "") }),
   "GET /api/v1/topics/*": (_, name) => topic(name ?? ""),
   "POST /api/v1/topics/*/messages": () => ({ accepted: 1, ack_level: "memory" }),
   "POST /api/v1/messages/*": () => ({ accepted: 1 }),
   "GET /api/v1/dead": ({ query }) => {
-    const { part, next } = page(letters.filter(({ from }) => !query.get("from") || from === query.get("from")), query, ({ id }) => String(id), 100);
+    const { part, next } = page(letters.filter(({ from, id }) => (!query.get("from") || from === query.get("from")) && id > Number(query.get("after") ?? 0)), new URLSearchParams({ limit: query.get("limit") ?? "100" }), ({ id }) => String(id), 100);
     return { letters: part, next };
   },
   "POST /api/v1/dead/replay": ({ body }) => ({ replayed: chosen(body) }),
   "POST /api/v1/dead/purge": ({ body }) => ({ purged: chosen(body) }),
   "GET /api/v1/queues/*": (_, name = "") => {
     if (name === "hivewire.dead") return { ...queueShown("orders"), name, waiting: letters.length };
-    if (!queueNames().includes(name) && !many.includes(name)) throw new Refusal(404, "No such queue", `There is no queue ${name}.`);
+    if (!queueNames().includes(name) && !made.has(name)) throw new Refusal(404, "No such queue", `There is no queue ${name}.`);
     return queueShown(name);
   },
   "GET /api/v1/clients": () => {

@@ -18,7 +18,7 @@ const ROWS_MAX = 200;
 export function typeOf(shape: Shape, root: Schema): string {
   switch (shape.kind) {
     case "text":
-      return shape.schema.format === "cel" ? "expression" : shape.schema.format === "uri" ? "URL" : "text";
+      return shape.schema.format === "cel" ? "expression" : shape.schema.format === "uri" ? "URL" : isPeriod(shape.schema) ? "time" : "text";
     case "number":
       return shape.integer ? "whole number" : "number";
     case "boolean":
@@ -40,6 +40,11 @@ export function typeOf(shape: Shape, root: Schema): string {
   }
 }
 
+/** `30s`, `5m`: what the node writes times of its own as. */
+function isPeriod({ pattern }: Schema): boolean {
+  return pattern !== undefined && /\(ms\|s\|m\|h/.test(pattern);
+}
+
 function many(type: string): string {
   return { text: "texts", number: "numbers", "whole number": "whole numbers", expression: "expressions", record: "records", URL: "URLs" }[type] ?? type;
 }
@@ -51,7 +56,7 @@ export function limitsOf(schema: Schema): string {
     from !== undefined && to !== undefined ? `${from} to ${to}${unit}` : from !== undefined ? `at least ${from}${unit}` : to !== undefined ? `at most ${to}${unit}` : "";
   return [
     between(minimum, maximum, ""), exclusiveMinimum !== undefined ? `above ${exclusiveMinimum}` : "",
-    between(minLength && minLength > 1 ? minLength : undefined, maxLength, " letters"), between(minItems, maxItems, " entries"), pattern ? `like ${pattern}` : "",
+    between(minLength && minLength > 1 ? minLength : undefined, maxLength, " letters"), between(minItems, maxItems, " entries"), pattern ? (isPeriod(schema) ? "such as 500ms, 30s, 5m, 1h" : `like ${pattern}`) : "",
   ].filter(Boolean).join(", ");
 }
 

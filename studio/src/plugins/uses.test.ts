@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Flow, PalettePlugin } from "../api/types";
-import { briefly, filtered, grouped, usesOf } from "./uses";
+import { briefly, filtered, usesOf } from "./uses";
 
 const plugin = (id: string, change: Partial<PalettePlugin> = {}): PalettePlugin => ({ id, kind: "processor", description: "", author: "", repository: "built-in", ...change });
 
@@ -11,12 +11,11 @@ it("knows which stages use a plug-in", () => {
   expect(usesOf("map", flows).map(({ stage }) => stage)).toEqual(["f/b", "f/c", "f/d"]);
 });
 
-it("filters and groups", () => {
+it("filters", () => {
   const all = [plugin("map", { category: "change", description: "Makes another event." }), plugin("timer", { kind: "provider", category: "sources" }), plugin("bill", { repository: "local", author: "Ada" })];
   const ids = (filter: object) => filtered(all, { text: "", kind: "", from: "", ...filter }).map(({ id }) => id);
   expect([ids({}), ids({ text: "another MAP" }), ids({ text: "ada" }), ids({ kind: "provider" }), ids({ from: "built-in" }), ids({ from: "own" })])
     .toEqual([["map", "timer", "bill"], ["map"], ["bill"], ["timer"], ["map", "timer"], ["bill"]]);
-  expect(grouped(all).map(({ name }) => name)).toEqual(["local", "change", "sources"]);
 });
 
 it("tells the first sentence", () => {

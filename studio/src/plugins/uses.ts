@@ -1,5 +1,6 @@
 // Where plug-ins are used, and how lists of them are cut and grouped.
 import type { Flow, PalettePlugin } from "../api/types";
+import { categoryOf } from "../flow/model/plugins";
 
 export interface Use {
   stage: string;
@@ -39,18 +40,7 @@ export function filtered(plugins: readonly PalettePlugin[], { text, kind, from }
   return plugins.filter((plugin) => {
     if (kind && plugin.kind !== kind) return false;
     if (from && (from === "built-in") !== isBuiltIn(plugin)) return false;
-    const all = `${plugin.id} ${plugin.title ?? ""} ${plugin.description} ${plugin.author} ${plugin.category ?? ""}`.toLowerCase();
+    const all = `${plugin.id} ${plugin.title ?? ""} ${plugin.description} ${plugin.author} ${categoryOf(plugin)}`.toLowerCase();
     return words.every((word) => all.includes(word));
   });
-}
-
-/** By category, or by where they are from if they have none; those of the user first. */
-export function grouped(plugins: readonly PalettePlugin[]): { name: string; plugins: PalettePlugin[] }[] {
-  const groups = new Map<string, PalettePlugin[]>();
-  for (const plugin of plugins) {
-    const name = isBuiltIn(plugin) ? plugin.category || "built in" : plugin.repository || "own";
-    groups.set(name, [...(groups.get(name) ?? []), plugin]);
-  }
-  const own = (group: PalettePlugin[]) => Number(group.some((plugin) => !isBuiltIn(plugin)));
-  return [...groups].map(([name, all]) => ({ name, plugins: all })).sort((a, b) => own(b.plugins) - own(a.plugins));
 }
