@@ -26,7 +26,8 @@ async function serve(request: IncomingMessage, response: ServerResponse, next: (
   if (url.pathname === "/api/v1/logs" || url.pathname.endsWith("/logs")) return logs(url, request, response);
   let body = "";
   for await (const chunk of request) body += String(chunk);
-  const { status, body: said } = answer({ method: request.method ?? "GET", path: url.pathname, query: url.searchParams, body });
+  const { status, body: said, etag } = answer({ if_match: request.headers["if-match"], method: request.method ?? "GET", path: url.pathname, query: url.searchParams, body });
+  if (etag) response.setHeader("ETag", etag);
   reply(response, status, said);
 }
 

@@ -1,4 +1,5 @@
-// Flow documents of the mock: small, and of each kind of stage.
+// Flow documents of the mock: small, and of each kind of stage; and a large one.
+import { largeFlow } from "./large";
 
 export interface MockStage {
   plugin: string;
@@ -61,4 +62,5 @@ export const flows: MockFlow[] = [
       store: { plugin: "page-store", parameters: { file: "pages.db" }, position: at(4, 1.2) },
     },
   },
+  largeFlow(),
 ];

@@ -1,25 +1,18 @@
 // What the mock answers. It knows enough for every page to be seen; nothing is kept but in memory.
 import { broker } from "./broker";
 import { flows, type MockFlow } from "./flows";
+import { applyDocument, checkDocument, documentOf, etagOf, flowOf, flowSchema, Refusal, versionOf, versionsOf } from "./documents";
 import { examples, plugins } from "./plugins";
 import { countsOf, paused, queueNames, queueShown, stageShown, started_ms } from "./world";
 
-export interface Ask { method: string; path: string; query: URLSearchParams; body: string }
-export type Reply = { status: number; body: unknown };
+export interface Ask { if_match?: string | undefined; method: string; path: string; query: URLSearchParams; body: string }
+export type Reply = { status: number; body: unknown; etag?: string };
 type Handler = (ask: Ask, ...values: string[]) => unknown;
 
 const NODE = "node-a";
 const hour = 3_600_000;
 
-export class Refusal extends Error {
-  constructor(readonly status: number, readonly title: string, readonly detail: string) { super(title); }
-}
-
-function flowOf(name: string): MockFlow {
-  const found = flows.find(({ flow }) => flow === name);
-  if (!found) throw new Refusal(404, "No such flow", `There is no flow ${name}: GET /api/v1/flows lists them.`);
-  return found;
-}
+export { Refusal };
 
 function stageOf(flow: string, stage: string) {
   const found = flowOf(flow);
@@ -28,7 +21,6 @@ function stageOf(flow: string, stage: string) {
 }
 
 const flowShown = (flow: MockFlow) => ({ flow: flow.flow, stages: Object.keys(flow.stages).map((name) => stageShown(flow, name)) });
-const documentOf = ({ pace: _, ...document }: MockFlow) => document;
 const bodies = [
   { order: 4711, customer: "c17", items: [{ article: "honey", count: 2 }], total: 17.8 },
   { sensor: "s3", celsius: 21.4, at: 1790000000000 },
@@ -54,19 +46,15 @@ export const routes: Record<string, Handler> = {
   "POST /api/v1/flows/*/*/restart": (_, flow, stage) => ({ restarted: `${flow}/${stage}`, reset: false }),
   "GET /api/v1/flows/*/*/workers": (_, flow, stage) => ({ workers: stageOf(flow ?? "", stage ?? "").workers, next: null }),
   "GET /api/v1/flows/*/*/history": (_, flow, stage) => ({ next: null, history: [["deployed", 3], ["replaced", 2], ["failed", 1]].map(([event, hours]) => ({ at_ms: Date.now() - Number(hours) * hour, event, stage: `${flow}/${stage}`, version: 3, digest: "sha256:0", detail: event === "failed" ? "total is negative" : "" })) }),
-  "GET /api/v1/flows/*/*/decisions": () => ({ decisions: [] }),
+  "GET /api/v1/flows/*/*/decisions": () => ({ decisions: [[2, 3, "grow", "4 of 10 probes waited longer than 100 ms, and 240 messages came a second where 2 workers do 180: it gets 3 workers"], [1, 2, "grow", "6 of 10 probes waited longer than 100 ms: it gets 2 workers"]].map(([before, after, change, text], index) => ({ number: 2 - index, at_ms: Date.now() - (index + 1) * 240_000, workers_before: before, workers_after: after, change, reason: "late-probes", text, buckets: [], predicted_per_second: 270, achieved: { after_ms: 5_000, done_per_second: 251, helped: true, late_share: 0 }, measured: { arrivals_per_second: 240, done_per_second: 178, busy_share: 0.98, late_share: 0.4, depth: 190, peak_per_second: 92, probes_ms: [], service_per_second: 90, upstream_ms: 0 } })).reverse() }),
   "GET /api/v1/flows/*/*/versions": () => ({ versions: [3, 2, 1].map((version) => ({ version, digest: "sha256:0", deployed_at_ms: Date.now() - version * hour, state: version === 3 ? "current" : "past" })) }),
   "GET /api/v1/flows/*/*/sample": ({ query }, flow) => ({ output: query.get("output") ?? "out", armed_ms: 30_000, seen: 1234, events: [0, 1, 2, 3].map((index) => ({ number: 1234 - index, at_ms: Date.now() - index * 180, to: [`${flow}/count`], body: JSON.stringify(bodies[index % 3]), body_bytes: 80, headers: {} })) }),
   "GET /api/v1/documents/*": (_, flow) => documentOf(flowOf(flow ?? "")),
-  "PUT /api/v1/documents/*": ({ body, query }, flow) => {
-    const given = JSON.parse(body) as MockFlow, plan = query.get("plan") === "true";
-    const known = flows.findIndex((one) => one.flow === flow);
-    if (!plan) flows.splice(known < 0 ? flows.length : known, known < 0 ? 0 : 1, { ...given, pace: flows[known]?.pace ?? 20 });
-    return { flow, version: 4, changed: true, etag: '"4"', warnings: [], steps: Object.keys(given.stages).map((stage) => ({ sentence: `replace ${flow}/${stage}` })) };
-  },
-  "GET /api/v1/documents/*/versions": (_, flow) => ({ versions: [3, 2, 1].map((version) => ({ version, at_ms: Date.now() - (4 - version) * hour, stages: Object.keys(flowOf(flow ?? "").stages).length })) }),
-  "GET /api/v1/documents/*/versions/*": (_, flow) => documentOf(flowOf(flow ?? "")),
-  "POST /api/v1/document-check": () => ({ sound: true, problems: [] }),
+  "GET /api/v1/document-schema": () => flowSchema,
+  "PUT /api/v1/documents/*": ({ body, query, if_match }, flow) => applyDocument(flow ?? "", JSON.parse(body), query.get("plan") === "true", if_match),
+  "GET /api/v1/documents/*/versions": (_, flow) => ({ versions: versionsOf(flow ?? "") }),
+  "GET /api/v1/documents/*/versions/*": (_, flow, version) => versionOf(flow ?? "", Number(version)),
+  "POST /api/v1/document-check": ({ body }) => checkDocument(body),
   "GET /api/v1/plugins": () => ({ plugins, next: null, troubles: [] }),
   "GET /api/v1/plugins/*": (_, id) => ({ id, troubles: [], versions: plugins.filter((plugin) => plugin.id === id).flatMap((plugin) => plugin.versions.map((version) => ({ ...plugin, version, digest: "sha256:0", bytes: 240_000, capabilities: [], language: "Rust", entry_point: "", pushed_at_ms: Date.now() - hour }))) }),
   "GET /api/v1/examples": () => ({ examples: examples.map(([id, title, description, stage, parameter, label, fallback]) => ({ id, title, description, document: documentOf(flows.find(({ flow }) => flow === id) ?? (flows[0] as MockFlow)), needs: [{ stage, parameter, label, default: fallback }] })) }),
@@ -106,7 +94,9 @@ export function answer(ask: Ask): Reply {
     if (method !== ask.method || wanted.length !== parts.length) continue;
     if (!wanted.every((part, index) => part === "*" || part === parts[index])) continue;
     try {
-      return { status: 200, body: handler(ask, ...parts.filter((_, index) => wanted[index] === "*")) };
+      const values = parts.filter((_, index) => wanted[index] === "*");
+      const body = handler(ask, ...values);
+      return { status: 200, body, ...(name.endsWith(" /api/v1/documents/*") && method === "GET" ? { etag: etagOf(values[0] ?? "") } : {}) };
     } catch (thrown) {
       if (!(thrown instanceof Refusal)) throw thrown;
       return { status: thrown.status, body: { type: "urn:hivewire:none", title: thrown.title, status: thrown.status, detail: thrown.detail } };
