@@ -1,0 +1,28 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vitest/config";
+import { mock } from "./dev/mock";
+
+// The node serves the page under a policy that allows no inline script and no inline style element, so
+// nothing may be inlined: neither small assets nor the preload helper of other browsers.
+export default defineConfig({
+  plugins: [svelte({ configFile: "./svelte.config.js" }), mock()],
+  build: {
+    target: "es2022",
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    chunkSizeWarningLimit: 400,
+  },
+  preview: {
+    host: "127.0.0.1",
+    port: 5174,
+    strictPort: true,
+    headers: {
+      "Content-Security-Policy":
+        "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; " +
+        "font-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    },
+  },
+  server: { host: "127.0.0.1", port: 5173, strictPort: true },
+  resolve: process.env["VITEST"] ? { conditions: ["browser"] } : {},
+  test: { include: ["src/**/*.test.ts"], environment: "node" },
+});
