@@ -84,7 +84,7 @@ fn row(path: &str, file: &Path, out: &Path, number: usize) -> Result<String, Box
         true => {
             let packed_at = out.join(format!("studio-{number}.gz"));
             fs::write(&packed_at, &packed)?;
-            format!("Some(include_bytes!({:?}))", packed_at)
+            format!("Some(include_bytes!({packed_at:?}))")
         }
         false => "None".to_owned(),
     };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use kernel::Timestamp;
+use kernel::{Address, Destination, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
@@ -57,6 +57,15 @@ pub struct ClientSubscription {
     pub waiting_acks: u64,
     /// How many it may have without acknowledging them; none if it acknowledges nothing.
     pub prefetch: Option<u32>,
+}
+
+/// What a subscription is to, as it is written everywhere.
+pub(crate) fn written(destination: Destination) -> String {
+    let address = match destination {
+        Destination::Queue(name) => Address::Queue(name),
+        Destination::Topic(name) => Address::Topic(name),
+    };
+    address.to_string()
 }
 
 /// A client, as it is shown.

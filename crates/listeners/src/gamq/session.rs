@@ -15,7 +15,7 @@ use wire::gamq::{self, Command, Decoded, Decoder};
 use super::{destination, limits};
 use crate::Context;
 use crate::batch::Batch;
-use crate::clients::{ClientSubscription, Said};
+use crate::clients::{ClientSubscription, Said, written};
 use crate::counters::Counters;
 use crate::reserved;
 use crate::session::{Progress, Received, Session, Stop};
@@ -71,7 +71,7 @@ impl Subscriptions {
     fn describe(&self) -> Vec<ClientSubscription> {
         let subscriptions = self.0.lock();
         let described = |subscription: &Subscription| ClientSubscription {
-            destination: subscription.destination().to_string(),
+            destination: written(subscription.destination()),
             waiting_acks: 0,
             prefetch: None,
         };

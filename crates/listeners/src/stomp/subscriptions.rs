@@ -6,7 +6,7 @@ use broker::{AckMode, Delivery, Entry, Subscription};
 use wire::stomp::Version;
 
 use super::encode;
-use crate::clients::ClientSubscription;
+use crate::clients::{ClientSubscription, written};
 
 /// One subscription, with what its frames begin with.
 pub(super) struct Subscribed {
@@ -77,7 +77,7 @@ impl Subscriptions {
     /// All of them, for people who look.
     pub fn describe(&self) -> Vec<ClientSubscription> {
         let described = |subscribed: &Subscribed| ClientSubscription {
-            destination: subscribed.subscription.destination().to_string(),
+            destination: written(subscribed.subscription.destination()),
             waiting_acks: subscribed.subscription.unacknowledged() as u64,
             prefetch: (subscribed.mode != AckMode::Auto).then_some(subscribed.prefetch),
         };
