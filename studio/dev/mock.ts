@@ -5,6 +5,7 @@ import type { Http2SecureServer } from "node:http2";
 import type { Duplex } from "node:stream";
 import type { Connect, Plugin } from "vite";
 import { WebSocketServer, type WebSocket } from "ws";
+import { linesOf } from "./mock/cluster";
 import { answer, logLine } from "./mock/routes";
 import { liveFrame, tick } from "./mock/world";
 
@@ -24,6 +25,12 @@ async function serve(request: IncomingMessage, response: ServerResponse, next: (
     return reply(response, 401, { type: "urn:hivewire:token", title: "Token needed", status: 401, detail: 'The token of the mock is "mock".' });
   }
   if (url.pathname === "/api/v1/logs" || url.pathname.endsWith("/logs")) return logs(url, request, response);
+  const lines = request.method === "GET" ? linesOf(url) : undefined;
+  if (lines) {
+    response.setHeader("Content-Type", "application/x-ndjson");
+    response.write(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    return void (url.searchParams.get("follow") === "true" || response.end());
+  }
   let body = "";
   for await (const chunk of request) body += String(chunk);
   const { status, body: said, etag } = answer({ if_match: request.headers["if-match"], method: request.method ?? "GET", path: url.pathname, query: url.searchParams, body });

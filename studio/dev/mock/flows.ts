@@ -62,5 +62,6 @@ export const flows: MockFlow[] = [
       store: { plugin: "page-store", parameters: { file: "pages.db" }, position: at(4, 1.2) },
     },
   },
-  largeFlow(),
+  // Only if it is wanted, as its numbers cost something: MOCK_LARGE=1 npm run dev
+  ...(process.env["MOCK_LARGE"] ? [largeFlow()] : []),
 ];

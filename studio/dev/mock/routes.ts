@@ -1,5 +1,6 @@
 // What the mock answers. It knows enough for every page to be seen; nothing is kept but in memory.
 import { broker } from "./broker";
+import { cluster } from "./cluster";
 import { flows, type MockFlow } from "./flows";
 import { applyDocument, checkDocument, documentOf, etagOf, flowOf, flowSchema, Refusal, versionOf, versionsOf } from "./documents";
 import { examples, plugins } from "./plugins";
@@ -78,6 +79,7 @@ export const routes: Record<string, Handler> = {
   "GET /api/v1/requests": () => ({ next: null, requests: [] }),
   "GET /api/v1/history": () => ({ next: null, history: [] }),
   ...broker,
+  ...cluster,
 };
 
 /** The lines that `/api/v1/logs` gives. */

@@ -28,8 +28,12 @@ function queueOf(name: string) {
   return found;
 }
 
+const taking = new WeakMap<MockFlow["stages"], Set<string>>();
+
 function provider(flow: MockFlow, name: string): boolean {
-  return !Object.values(flow.stages).some((stage) => targets(flow, stage).some(({ target }) => target === `${flow.flow}/${name}`));
+  let found = taking.get(flow.stages);
+  if (!found) taking.set(flow.stages, (found = new Set(Object.values(flow.stages).flatMap((stage) => targets(flow, stage).map(({ target }) => target)))));
+  return !found.has(`${flow.flow}/${name}`);
 }
 
 /** A tenth of a second goes by. */

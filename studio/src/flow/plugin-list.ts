@@ -3,6 +3,9 @@ import { api } from "../api/client";
 import type { PalettePlugin } from "../api/types";
 
 const PAGES_MAX = 20;
+/** Of how many the details are fetched one by one, where the list does not have them, and how many at once. */
+const DETAILS_MAX = 300;
+const AT_ONCE = 6;
 const FRESH_MS = 60_000;
 let kept: { at_ms: number; plugins: Promise<ReadonlyMap<string, PalettePlugin>> } | null = null;
 
@@ -15,7 +18,23 @@ async function fetchAll(): Promise<ReadonlyMap<string, PalettePlugin>> {
     if (!next) break;
     after = next;
   }
+  await addDetails(found);
   return found;
+}
+
+/** Parameters and outputs of those that the list only names. */
+async function addDetails(found: Map<string, PalettePlugin>): Promise<void> {
+  const bare = [...found.values()].filter(({ parameters, outputs }) => parameters === undefined && outputs === undefined).slice(0, DETAILS_MAX);
+  const next = bare.values();
+  const fetchNext = async () => {
+    for (const plugin of next) {
+      // One that cannot be asked for is used without.
+      const known = await api.get("/api/v1/plugins/{id}", { path: { id: plugin.id } }).catch(() => null);
+      const newest = known?.versions.find(({ version }) => version === plugin.newest) ?? known?.versions[0];
+      if (newest) found.set(plugin.id, { ...plugin, parameters: newest.parameters, outputs: newest.outputs });
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, fetchNext));
 }
 
 /** Fetched again only if some time has passed. */

@@ -47,7 +47,8 @@ class Shortcuts {
   add(given: Shortcut[]): () => void {
     for (const one of given) this.own.set(one.keys, one);
     return () => {
-      for (const one of given) this.own.delete(one.keys);
+      // What came later under the same keys stays.
+      for (const one of given) if (this.own.get(one.keys) === one) this.own.delete(one.keys);
     };
   }
 
