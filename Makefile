@@ -55,7 +55,7 @@ cargo:
 tools: cargo
 	tests/tools/install test bench
 
-lint: cargo ## format, lints and documentation without warnings
+lint: cargo studio ## format, lints and documentation without warnings; types and plain functions of the studio
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 	$(CARGO) fmt --all --manifest-path tests/workers/Cargo.toml --check
@@ -63,6 +63,7 @@ lint: cargo ## format, lints and documentation without warnings
 	$(CARGO) fmt --manifest-path bench/peers/spider/Cargo.toml --check
 	$(CARGO) clippy --release --locked --manifest-path tests/workers/Cargo.toml --target-dir target/lint -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --locked --workspace --no-deps --quiet
+	cd studio && npm run check && npm test
 
 unit: build ## tests of every crate, with real sockets where there are any
 	$(CARGO) test --release --locked --workspace --exclude hivewire-tests --exclude hivewire-bus

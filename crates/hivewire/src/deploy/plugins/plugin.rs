@@ -274,6 +274,12 @@ pub struct PluginSummary {
     /// Under which licence it may be used.
     #[serde(default)]
     pub licence: String,
+    /// Which arguments its newest version takes, as JSON Schema; without one, any text.
+    #[serde(default)]
+    pub parameters: Option<Value>,
+    /// The outputs that its newest version emits to.
+    #[serde(default)]
+    pub outputs: Vec<Output>,
     /// Its newest version.
     pub newest: Version,
     /// All its versions, the newest first.
@@ -295,6 +301,8 @@ impl PluginSummary {
             description: newest.description.clone(),
             author: newest.author.clone(),
             licence: newest.licence.clone(),
+            parameters: newest.parameters.clone(),
+            outputs: newest.outputs.clone(),
             newest: newest.version.clone(),
             versions: numbers,
             repository: repository.to_owned(),
