@@ -11,15 +11,6 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 400,
-    // The small parts of the design travel together, and so do the pages of those who operate nodes: many small
-    // files compress badly.
-    rollupOptions: {
-      output: {
-        manualChunks: (id) =>
-          /\/src\/(ui|api|format|live|router|session|shell)\/(?!chart)/i.test(id) ? "parts"
-            : /\/src\/(cluster|crawl|alerts|logs|pages\/(Cluster|Crawl|Alerts|Logs))/.test(id) ? "operate" : undefined,
-      },
-    },
     minify: "terser",
     terserOptions: { ecma: 2020, module: true, compress: { passes: 2, keep_fargs: false, unsafe_arrows: true } },
     // The small parts of the design travel together, and so do the pages of those who operate nodes: many small
@@ -27,7 +18,7 @@ export default defineConfig({
     rollupOptions: {
       output: {
         manualChunks: (id) =>
-          /\/src\/(ui|api|format|live|router|session|shell)\/(?!chart)/i.test(id) ? "parts"
+          /\/src\/(ui|api|format|live|router|session|shell)\/(?!chart)|\/node_modules\/svelte\//i.test(id) ? "parts"
             : /\/src\/(cluster|crawl|alerts|logs|pages\/(Cluster|Crawl|Alerts|Logs))/.test(id) ? "operate" : undefined,
       },
     },
