@@ -18,7 +18,7 @@ export default defineConfig({
     rollupOptions: {
       output: {
         manualChunks: (id) =>
-          /\/src\/(ui|api|format|live|router|session|shell)\/(?!chart)/i.test(id) ? "parts"
+          /\/src\/(ui|api|format|live|router|session|shell)\/(?!chart-library)|\/node_modules\/svelte\//i.test(id) ? "parts"
             : /\/src\/(cluster|crawl|alerts|logs|pages\/(Cluster|Crawl|Alerts|Logs))/.test(id) ? "operate" : undefined,
       },
     },

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Flow } from "../api/types";
-import { isInternal, nameProblem, sendersOf, stageOf, stageQueues, takersOf } from "./names";
+import { isInternal, nameProblem, placeOf, sendersOf, stageOf, stageQueues, takersOf } from "./names";
 
 const stage = (address: string, outputs: Record<string, string[]>, name = "map", args = "{}") => ({ spec: { address, outputs, args }, code: { name } });
 const flows = [{ flow: "shop", stages: [stage("shop/orders", { out: ["shop/bill", "queue:audit"] }), stage("shop/bill", { out: ["queue:audit"] }, "from-queue", '{"queue":"bills"}')] }] as unknown as Flow[];
@@ -15,6 +15,10 @@ it("tells the queues of stages from those of people", () => {
 it("knows who sends to a queue, and who takes from it", () => {
   expect(sendersOf("queue:audit", flows)).toEqual(["shop/orders.out", "shop/bill.out"]);
   expect([takersOf("bills", flows), takersOf("audit", flows)]).toEqual([["shop/bill"], []]);
+});
+
+it("reads destinations", () => {
+  expect([placeOf("queue:a:b"), placeOf("topic news"), placeOf("plain")]).toEqual([{ kind: "queue", name: "a:b" }, { kind: "topic", name: "news" }, { kind: "queue", name: "plain" }]);
 });
 
 it("checks names", () => {

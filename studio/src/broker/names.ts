@@ -45,6 +45,12 @@ export function takersOf(queue: string, flows: readonly Flow[]): string[] {
   }));
 }
 
+/** `queue:orders`, as everywhere; some nodes write `queue orders`. */
+export function placeOf(destination: string): { kind: "queue" | "topic"; name: string } {
+  const [, kind, name] = /^\/?(queue|topic)[:/ ](.*)$/s.exec(destination) ?? [];
+  return { kind: kind === "topic" ? "topic" : "queue", name: name ?? destination };
+}
+
 const NAME_BYTES_MAX = 255;
 
 /** What is wrong with the name of a queue or topic; null if nothing. */

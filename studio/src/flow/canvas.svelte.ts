@@ -15,7 +15,7 @@ export class CanvasState {
   refusal = $state<string | null>(null);
 
   zoomed(zoom: number): void {
-    const next = zoom < 0.45 ? "far" : "near";
+    const next = zoom < 0.5 ? "far" : "near";
     if (next !== this.detail) this.detail = next;
   }
 }

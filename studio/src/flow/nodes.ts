@@ -50,7 +50,9 @@ function handles(provider: boolean, outputs: OutputShown[]) {
 
 export function nodesFor(editor: Editor, before: readonly FlowNode[], ghosts: boolean): FlowNode[] {
   const known = new Map(before.map((node) => [node.id, node]));
-  const { doc, places, marks, plugins } = editor;
+  const { doc, places, marks } = editor;
+  // What was just added may be selected already.
+  const selected = new Set([...editor.selection.stages, ...editor.selection.ends]);
   const stageNode = (name: string, stage: Readonly<Stage>, at: { x: number; y: number }, ghost: boolean): FlowNode => {
     const id = ghost ? GHOST + name : name;
     const plugin = editor.plugins.get(stage.plugin) ?? (ghost ? undefined : editor.plugin(name));
@@ -62,7 +64,7 @@ export function nodesFor(editor: Editor, before: readonly FlowNode[], ghosts: bo
     const provider = plugin?.kind === "provider";
     const height = nodeHeight(outputs.length);
     return {
-      id, type: "stage", position: at, width: NODE_WIDTH, height, measured: { width: NODE_WIDTH, height }, handles: handles(provider, outputs), selected: old?.selected ?? false,
+      id, type: "stage", position: at, width: NODE_WIDTH, height, measured: { width: NODE_WIDTH, height }, handles: handles(provider, outputs), selected: old?.selected ?? (!ghost && selected.has(name)),
       draggable: !ghost, selectable: !ghost, connectable: !ghost, focusable: !ghost,
       ariaLabel: ghost ? `${name}, goes when this is applied` : `Stage ${name}, ${stage.plugin}${provider ? ", provider" : ""}`,
       data: { name, address: `${doc.flow}/${name}`, stage, plugin, outputs, mark, ghost, runs },
@@ -82,12 +84,11 @@ export function nodesFor(editor: Editor, before: readonly FlowNode[], ghosts: bo
       continue;
     }
     made.push({
-      id: target, type: "end", position: at, width: END_WIDTH, height: END_HEIGHT, measured: { width: END_WIDTH, height: END_HEIGHT }, selected: old?.selected ?? false,
+      id: target, type: "end", position: at, width: END_WIDTH, height: END_HEIGHT, measured: { width: END_WIDTH, height: END_HEIGHT }, selected: old?.selected ?? selected.has(target),
       handles: [{ id: "in", type: "target", position: Position.Left, x: -6, y: END_HEIGHT / 2 - 6, width: 12, height: 12 }],
       ariaLabel: `${place === "nowhere" ? "Unknown stage" : place} ${target}`, data: { target, place, loose, runs: editor.runs },
     });
   }
-  void plugins;
   return made.length === before.length && made.every((node, index) => node === before[index]) ? (before as FlowNode[]) : made;
 }
 
@@ -101,7 +102,7 @@ export function edgesFor(editor: Editor, before: readonly FlowEdgeShown[], focus
     const mark = base && !runs ? "added" : undefined;
     if (old && same(old.data?.edge, edge) && old.data?.runs === runs && old.data.mark === mark && old.focusable === focusable) return old;
     return {
-      id: edge.id, type: "flow", source: edge.stage, target: edge.target, sourceHandle: edge.output, targetHandle: "in", selected: old?.selected ?? false, focusable,
+      id: edge.id, type: "flow", source: edge.stage, target: edge.target, sourceHandle: edge.output, targetHandle: "in", selected: old?.selected ?? editor.selection.edges.includes(edge.id), focusable,
       ariaLabel: `Edge from ${edge.stage}, output ${edge.output}, to ${edge.target}`,
       data: { edge, key: liveKey(doc.flow, edge), full_target: fullTarget(doc.flow, edge.target), mark, runs },
     };

@@ -109,6 +109,8 @@ describe("values", () => {
   it("begins with defaults and what is needed", () => {
     expect(startOf(windowSchema, windowSchema)).toEqual({ cut: { tumbling: "" }, time: "", compute: {} });
     expect(startOf({ type: "integer", default: 7 }, {})).toBe(7);
+    const part = (name: string, own: unknown) => ({ [name]: { type: ["string", "null"], default: own } });
+    expect(startOf({ type: "object", properties: { ...part("a", "x"), ...part("b", "y"), ...part("c", null) }, default: { a: "x", b: "z", c: null } }, {})).toEqual({ b: "z" });
   });
 
   it("knows of which variant a value is", () => {

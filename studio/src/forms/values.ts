@@ -1,6 +1,6 @@
 // Values of forms: what a new one begins with, which variant one is of, and how a part of it is changed.
 import { resolve, shapeOf, type Schema, type Shape, type Variant } from "./schema";
-import { validate } from "./validate";
+import { same, validate } from "./validate";
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
@@ -13,8 +13,8 @@ const DEPTH_MAX = 12;
 /** What a field begins with once it must have a value: its default, or the emptiest that fits. */
 export function startOf(schema: Schema, root: Schema, depth = 0): unknown {
   const resolved = resolve(schema, root);
-  if (resolved.default !== undefined && resolved.default !== null) return structuredClone(resolved.default);
   const shape = shapeOf(schema, root);
+  if (resolved.default !== undefined && resolved.default !== null && !(shape.kind === "object" && isRecord(resolved.default))) return structuredClone(resolved.default);
   if (depth > DEPTH_MAX) return null;
   switch (shape.kind) {
     case "text":
@@ -36,7 +36,13 @@ export function startOf(schema: Schema, root: Schema, depth = 0): unknown {
       return shape.variants[0] ? startOf(shape.variants[0].schema, root, depth + 1) : null;
     case "object": {
       const made: Record<string, unknown> = {};
-      for (const field of shape.fields) if (field.required) made[field.name] = startOf(field.schema, root, depth + 1);
+      const usual = isRecord(resolved.default) ? resolved.default : {};
+      for (const { name, schema: part, required } of shape.fields) {
+        const own = usual[name] ?? null;
+        // What a part is anyway need not be said, and null is the same as nothing.
+        if (own !== null && (required || !same(own, resolve(part, root).default))) made[name] = structuredClone(own);
+        else if (required) made[name] = startOf(part, root, depth + 1);
+      }
       return made;
     }
   }

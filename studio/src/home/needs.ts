@@ -34,21 +34,3 @@ export function parametersOf(example: Example, value: unknown): Record<string, R
   });
   return parameters;
 }
-
-const NAME_BYTES_MAX = 60;
-
-/** What is wrong with the name of a flow; null if nothing. */
-export function nameProblem(name: string, taken: readonly string[] = []): string | null {
-  if (!name) return "A flow needs a name.";
-  if (!/^[\w-]+$/.test(name)) return "Only letters without accents, digits, - and _ can be in a name.";
-  if (name.length > NAME_BYTES_MAX) return `A name has at most ${NAME_BYTES_MAX} letters.`;
-  return taken.includes(name) ? "There is a flow of this name. Choose another, or stop that one first." : null;
-}
-
-/** The name itself, or with the first number that is free. */
-export function freeName(name: string, taken: readonly string[]): string {
-  if (!taken.includes(name)) return name;
-  let number = 2;
-  while (taken.includes(`${name}-${number}`)) number++;
-  return `${name}-${number}`;
-}

@@ -2,8 +2,6 @@
 import { ApiProblem, problemOf } from "../api/problem";
 
 export interface UploadRequest {
-  method: "POST" | "PUT";
-  url: string;
   token: string | null;
   file: Blob;
   signal: AbortSignal;
@@ -13,10 +11,10 @@ export interface UploadRequest {
 
 const TIMEOUT_MS = 600_000;
 
-export function upload<T>({ method, url, token, file, signal, progress }: UploadRequest): Promise<T> {
+export function upload<T>({ token, file, signal, progress }: UploadRequest): Promise<T> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open(method, url);
+    request.open("POST", "/api/v1/plugins");
     request.timeout = TIMEOUT_MS;
     request.setRequestHeader("Content-Type", "application/wasm");
     if (token) request.setRequestHeader("Authorization", `Bearer ${token}`);
@@ -49,12 +47,4 @@ export function fileProblem(begin: Uint8Array, size: number): string | null {
   if (!is_wasm) return "This is no WebAssembly. A component is a file that ends with .wasm; hivewire build makes one.";
   // Behind the four letters stand the version and, for components, a layer of 1.
   return begin[6] === 0 && begin[7] === 0 ? "This is a WebAssembly module, and no component: hivewire build makes a component of your worker." : null;
-}
-
-/** `orders-filter-1.2.0.wasm` is `orders-filter` in version 1.2.0. */
-export function guess(name: string): { id: string; version: string } {
-  const stem = name.replace(/\.wasm$/i, "");
-  const found = /^(.*?)[-_@]v?(\d+\.\d+\.\d+(?:-[\w.]+)?)$/.exec(stem);
-  const id = (found?.[1] ?? stem).toLowerCase().replaceAll("_", "-").replace(/[^a-z0-9/-]+/g, "-").replace(/^-+|-+$/g, "");
-  return { id, version: found?.[2] ?? "0.1.0" };
 }

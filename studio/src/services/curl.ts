@@ -19,18 +19,3 @@ export function curl(address: string, { method = "GET", path, type, body }: Call
   lines.push(quoted(`${address}${path}`));
   return lines.join(" \\\n  ");
 }
-
-export interface Route {
-  method: string;
-  path: string;
-  summary: string;
-}
-
-const METHODS = ["get", "post", "put", "delete"];
-
-/** All routes of an OpenAPI document, in its order. */
-export function routesOf(document: unknown): Route[] {
-  const paths = (document as { paths?: Record<string, Record<string, { summary?: string }>> } | null)?.paths ?? {};
-  return Object.entries(paths).flatMap(([path, all]) =>
-    METHODS.flatMap((method) => (all[method] ? [{ method: method.toUpperCase(), path, summary: all[method].summary ?? "" }] : [])));
-}

@@ -1,7 +1,7 @@
 // How large nodes are and where their handles sit. Sizes are fixed, so that edges can be drawn to nodes that are not.
 import type { Stage, Position } from "./document";
 
-export const NODE_WIDTH = 220;
+export const NODE_WIDTH = 208;
 export const END_WIDTH = 160;
 export const END_HEIGHT = 36;
 const HEAD = 80;
