@@ -83,17 +83,20 @@ fn row(path: &str, file: &Path, out: &Path, number: usize) -> Result<String, Box
     let gzip = match packed.len() * 100 <= bytes.len() * (100 - SAVED_PERCENT_MIN) {
         true => {
             let packed_at = out.join(format!("studio-{number}.gz"));
-            fs::write(&packed_at, &packed)?;
+            fs::write(&packed_at, packed)?;
             format!("Some(include_bytes!({packed_at:?}))")
         }
         false => "None".to_owned(),
     };
+    // The studio may be built anew while the binary is compiled: what is put in is a copy.
+    let copied_at = out.join(format!("studio-{number}"));
+    fs::write(&copied_at, &bytes)?;
     let mut row = String::new();
     writeln!(
         row,
         "    StudioFile {{ path: {path:?}, content_type: {:?}, bytes: include_bytes!({:?}), gzip: {gzip} }},",
         content_type(file),
-        file.canonicalize()?,
+        copied_at,
     )?;
     Ok(row)
 }
