@@ -25,6 +25,11 @@ export class Watch {
     page.on("request", (request) => seen(request.url()));
     page.on("websocket", (socket) => seen(socket.url()));
   }
+
+  /** What was wrong so far, which then is no more. */
+  taken(): string[] {
+    return this.wrong.splice(0);
+  }
 }
 
 interface Fixtures {

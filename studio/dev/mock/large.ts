@@ -2,6 +2,7 @@
 import type { MockFlow, MockStage } from "./flows";
 
 const LAYERS = 25, ROWS = 20;
+const PARAMETERS: Record<string, unknown> = { generator: { per_second: 40 }, map: { to: "event" }, filter: { where: "event.n % 2 == 0" }, "flat-map": { to: "[event]" }, enrich: { key: "event.id", file: "table.csv" }, aggregate: { by: "event.id", compute: { count: "count" } } };
 const KINDS = ["map", "filter", "flat-map", "enrich", "aggregate"];
 
 export function largeFlow(): MockFlow {
@@ -13,7 +14,7 @@ export function largeFlow(): MockFlow {
       const refused = (layer + row) % 3 === 0 ? { refused: [nameOf(layer + 1, row + 2)] } : {};
       const plugin = layer === 0 ? "generator" : (KINDS[(layer * 7 + row) % KINDS.length] as string);
       stages[nameOf(layer, row)] = {
-        plugin, position: { x: layer * 320, y: row * 160 }, ...(plugin === "aggregate" ? { key: "json:/id", workers: 4 } : {}),
+        plugin, parameters: PARAMETERS[plugin], position: { x: layer * 320, y: row * 160 }, ...(plugin === "aggregate" ? { key: "json:/id", workers: 4 } : {}),
         outputs: last ? { out: [`queue:large-${row % 4}`] } : { out: [nameOf(layer + 1, row), ...(row % 4 === 1 ? [] : [nameOf(layer + 1, row + 1)])], ...refused },
       };
     }

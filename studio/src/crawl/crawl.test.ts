@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { crawlState, isPaused, rates, remaining_ms } from "./progress";
+import { crawlState, fetching, isPaused, rates, remaining_ms } from "./progress";
 import { crawlDocument, domainsOf, flowName, nothing, paceOf, problemsOf, urlOf } from "./wanted";
 
 const of = (more: Partial<typeof nothing>) => crawlDocument({ ...nothing, search: false, ...more });
@@ -74,6 +74,8 @@ describe("progress", () => {
     const crawl = (over: boolean, state: unknown, waiting = 1) => ({ over, waiting, stages: [{ state }] }) as never;
     expect([crawlState(crawl(false, "running"), false), crawlState(crawl(false, "running"), true), crawlState(crawl(true, "running"), false), crawlState(crawl(false, null), false), crawlState(crawl(false, "failed"), false)].map(({ text }) => text))
       .toEqual(["running", "paused", "over", "stopped", "failed"]);
-    expect(isPaused([{ paused: true, spec: { address: "a/frontier" } }] as never, "frontier")).toBe(true);
+    const stages = ["robots", "download", "store"].map((name) => ({ paused: name !== "store", spec: { address: `a/${name}` } })) as never;
+    expect([isPaused(stages, ["robots", "download"]), isPaused(stages, ["download", "store"]), isPaused(stages, [])]).toEqual([true, false, false]);
+    expect(fetching([{ stage: "get", plugin: "downloader" }, { stage: "seed", plugin: "seed" }])).toEqual(["get"]);
   });
 });

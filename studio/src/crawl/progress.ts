@@ -16,9 +16,18 @@ export function crawlState(crawl: Pick<CrawlShown, "over" | "stages" | "waiting"
   return { tone: "info", text: "running", means: crawl.waiting > 0 ? "It fetches at the pace of its hosts." : "It begins, or handles its last pages." };
 }
 
-/** Whether what hands out URLs takes no message. */
-export function isPaused(stages: readonly Stage[], frontier: string | undefined): boolean {
-  return stages.some((stage) => stage.paused === true && stage.spec.address.split("/")[1] === frontier);
+/**
+ * The stages that fetch. They are what is paused: a frontier goes on handing out what it has, one for each host, and
+ * that waits before them.
+ */
+export function fetching(stages: readonly Pick<CrawlShown["stages"][number], "stage" | "plugin">[]): string[] {
+  return stages.filter(({ plugin }) => plugin === "downloader" || plugin === "robots").map(({ stage }) => stage);
+}
+
+/** Whether none of these takes messages. */
+export function isPaused(stages: readonly Stage[], fetching: readonly string[]): boolean {
+  const paused = new Set(stages.filter((stage) => stage.paused === true).map((stage) => stage.spec.address.split("/")[1]));
+  return fetching.length > 0 && fetching.every((name) => paused.has(name));
 }
 
 export interface Point {

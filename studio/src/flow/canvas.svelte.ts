@@ -3,11 +3,11 @@ import { getContext, setContext } from "svelte";
 import { live } from "../live/live.svelte";
 import type { LiveInput } from "../live/frames";
 
-export type Detail = "near" | "far";
+export type Detail = "near" | "far" | "tiny";
 export type Pressure = "calm" | "filling" | "full";
 
 export class CanvasState {
-  /** From far away only names are drawn. */
+  /** From far away only names are drawn, and from very far only blocks. */
   detail = $state<Detail>("near");
   /** Whether edges may move: not if there are many. */
   moves = $state(false);
@@ -15,7 +15,7 @@ export class CanvasState {
   refusal = $state<string | null>(null);
 
   zoomed(zoom: number): void {
-    const next = zoom < 0.5 ? "far" : "near";
+    const next = zoom < 0.25 ? "tiny" : zoom < 0.5 ? "far" : "near";
     if (next !== this.detail) this.detail = next;
   }
 }

@@ -14,12 +14,17 @@ async function fetchAll(): Promise<ReadonlyMap<string, PalettePlugin>> {
   let after: string | undefined;
   for (let page = 0; page < PAGES_MAX; page++) {
     const { plugins, next } = await api.get("/api/v1/plugins", { query: { limit: 500, ...(after ? { after } : {}) } });
-    for (const plugin of plugins) found.set(plugin.id, plugin as PalettePlugin);
+    for (const plugin of plugins) found.set(plugin.id, short(plugin as PalettePlugin));
     if (!next) break;
     after = next;
   }
   await addDetails(found);
   return found;
+}
+
+/** The first paragraph says what it does; the rest is for its own page. */
+function short(plugin: PalettePlugin): PalettePlugin {
+  return { ...plugin, description: plugin.description.split("\n\n")[0] ?? "" };
 }
 
 /** Parameters and outputs of those that the list only names. */

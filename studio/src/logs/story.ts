@@ -42,6 +42,8 @@ function sentenceOf(event: NodeEvent): string {
     case "stage restarted": return `${stage} was restarted`;
     case "stage failed": return `${stage} gave up`;
     case "stage stopped": return `${stage} was stopped`;
+    case "stage paused": return `${stage} was paused`;
+    case "stage resumed": return `${stage} goes on`;
     case "stage scaled": return `${stage} has ${text(event, "workers")} workers now`;
     case "stage moved": return text(event, "to") ? `${text(event, "worker") || stage} moved to ${text(event, "to")}` : `${stage} was spread over all nodes`;
     case "flow applying": return `${flow} is being changed`;

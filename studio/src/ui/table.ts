@@ -3,6 +3,8 @@
 export interface Column<Row> {
   key: string;
   title: string;
+  /** What it is called for those who listen, if it has no title. */
+  name?: string;
   /** What it is sorted by, and shown as unless the page draws the cell. */
   value?: (row: Row) => string | number | null | undefined;
   /** The text of the cell if it is other than the value, such as with a unit. */
