@@ -27,8 +27,8 @@ tests: cargo studio ## the binary, and all that `cargo test` runs: crates, contr
 # The studio is built only if something in it has changed, and is then put into the binary. Without npm the binary has none, and
 # says so.
 STUDIO_BUILT := studio/dist/.built
-STUDIO_FILES := $(if $(wildcard studio/package.json),$(shell find studio -type f \
-	-not -path 'studio/node_modules/*' -not -path 'studio/dist/*' -not -path '*/test-results/*'))
+STUDIO_FILES := $(if $(wildcard studio/package.json),docs/reference/openapi.json $(wildcard studio/*.html studio/*.json studio/*.ts studio/*.js) \
+	studio/dev/mock.ts studio/dev/size.mjs $(shell find studio/src -type f -not -name schema.d.ts))
 
 .PHONY: studio
 ifeq ($(wildcard studio/package.json),)
