@@ -110,5 +110,6 @@ test("a crawler is drawn, filled in, run, and its filter made tighter while it c
     await open(`/crawls/${FLOW}`);
     await expect(page.getByRole("link", { name: `http://${kept}/`, exact: false }).or(page.getByText(`http://${kept}/`)).first()).toBeVisible();
     await picture(page, "crawl");
+    await expect.poll(async () => (await crawl()).over, { message: "what still belongs to it is not all fetched", timeout: 60_000 }).toBe(true);
   });
 });
