@@ -1,6 +1,6 @@
 // The usual crawler, composed from nothing with the mouse, run, and changed while it runs.
 import { Canvas } from "./canvas";
-import { expect, node, picture, place, test, wish } from "./studio";
+import { expect, node, place, test, wish } from "./studio";
 
 const FLOW = "crawler";
 /** Columns and rows on the canvas, so that nothing covers anything. */
@@ -80,7 +80,6 @@ test("a crawler is drawn, filled in, run, and its filter made tighter while it c
     const before = await number();
     await expect.poll(number, { message: "the number does not move" }).toBeGreaterThan(before);
     await expect.poll(pages, { message: "no pages arrive" }).toBeGreaterThan(60);
-    await picture(page, "flow-crawls");
   });
 
   await test.step("make the filter tighter", async () => {
@@ -93,7 +92,6 @@ test("a crawler is drawn, filled in, run, and its filter made tighter while it c
     await expect(dialog.getByRole("listitem")).toHaveText([/domain-filter/]);
     await expect(dialog.getByRole("deletion")).toContainText(others[0] as string);
     await expect(dialog.getByRole("insertion")).not.toContainText(others[0] as string);
-    await picture(page, "flow-review");
     await dialog.getByRole("button", { name: "Apply" }).click();
     await expect(dialog).toBeHidden();
     await wish("applied");
@@ -109,7 +107,6 @@ test("a crawler is drawn, filled in, run, and its filter made tighter while it c
     await expect(page.getByRole("tabpanel")).toContainText("domain");
     await open(`/crawls/${FLOW}`);
     await expect(page.getByRole("link", { name: `http://${kept}/`, exact: false }).or(page.getByText(`http://${kept}/`)).first()).toBeVisible();
-    await picture(page, "crawl");
     await expect.poll(async () => (await crawl()).over, { message: "what still belongs to it is not all fetched", timeout: 60_000 }).toBe(true);
   });
 });

@@ -7,7 +7,7 @@ import { ticks } from "./ticks";
 
 const FLOW = "shop";
 const PAGES: [name: string, path: string][] = [
-  ["home", "/"], ["flows", "/flows"], ["flow", `/flows/${FLOW}`], ["flow-list", `/flows/${FLOW}?view=list`], ["flow-stage", `/flows/${FLOW}?stage=double`],
+  ["home", "/"], ["flows", "/flows"], ["flow", `/flows/${FLOW}`], ["flow-crawler", "/flows/crawler"], ["flow-list", `/flows/${FLOW}?view=list`], ["flow-stage", `/flows/${FLOW}?stage=double`],
   ["cluster-board", "/cluster"], ["cluster-table", "/cluster?view=matrix"], ["node", `/cluster/${place.node}`],
   ["broker", "/broker"], ["queue", "/broker?queue=shop-orders"], ["topics", "/broker?tab=topics"], ["dead", "/broker?tab=dead"], ["clients", "/broker?tab=clients"],
   ["plugins", "/plugins"], ["plugin", "/plugins?plugin=window"], ["crawls", "/crawls"], ["crawl-pages", "/crawls/crawler"], ["services", "/services"], ["alerts", "/alerts"], ["logs", "/logs"],

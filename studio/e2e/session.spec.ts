@@ -23,7 +23,9 @@ test("without a token there is only the page that asks for it", async ({ page, w
   await expect(page.getByRole("heading", { level: 1, name: "Flows" })).toBeVisible();
 });
 
-test("the address that the node prints signs in, and the token leaves it", async ({ page }) => {
+test("the address that the node prints signs in, and the token leaves it", async ({ page, watch }) => {
+  // What is asked at the moment of signing out.
+  watch.allowed.push(/401 \(Unauthorized\)/);
   await page.goto(`/#token=${place.token}`);
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
   expect(page.url()).not.toContain(place.token);
