@@ -33,7 +33,7 @@ const alert = (rule: string, severity: string, state: string, detail: string, mi
 
 export const routes: Record<string, Handler> = {
   "GET /health": () => ({ status: "ready", version: "0.9.0" }),
-  "GET /api/v1/node": () => ({ node: NODE, version: "0.9.0", process_id: 4711, uptime_seconds: (Date.now() - started_ms) / 1000, data: "/home/ada/hivewire-data", memory_bytes: 61_000_000,
+  "GET /api/v1/node": () => ({ node: NODE, version: "0.9.0", process_id: 4711, uptime_seconds: (Date.now() - started_ms) / 1000, data: "hivewire-data", memory_bytes: 61_000_000,
     listeners: [["http", "tcp", "127.0.0.1:8000"], ["stomp", "tcp", "127.0.0.1:61613"], ["gamq", "tcp", "127.0.0.1:48879"]].map(([protocol, transport, address]) => ({ protocol, transport, address })),
     journal: { state: "ok", bytes: 48_000_000, used_bytes: 21_000_000, records: 190_000, segments: 3, syncs: 9_000, sync_seconds: 31, sync_seconds_max: 0.02, failure: null } }),
   "GET /api/v1/nodes": () => ({ next: null, nodes: [NODE, "node-b", "node-c"].map((name, index) => ({ name, state: ["running", "running", "paused"][index], load: 40 - index * 12, labels: { zone: index ? "b" : "a" }, this: index === 0, heard_at_ms: Date.now() - index * 400, stages: { "word-count/count": { parts: 2, version: 3 } } })) }),
