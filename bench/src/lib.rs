@@ -15,6 +15,7 @@
 //! - [`nodes`] starts clusters of nodes, and looks at what becomes of messages while nodes come and go.
 //! - [`elastic`] puts a planned load on a stage while it grows, shrinks and moves its buckets.
 //! - [`crawls`] crawls sites on this machine, with our crawler and with those of others.
+//! - [`browser`] looks at the studio in a real browser.
 //! - [`cases`] lists what is compared, [`report`] writes down how it came out.
 //!
 //! Everything blocks; what needs an async runtime starts its own.
@@ -39,6 +40,7 @@
 //! It deliberately does not compare systems on different machines or over a real network, does
 //! not tune any system, and does not judge delivery under failures: tests do that.
 
+pub mod browser;
 pub mod cases;
 pub mod crawls;
 pub mod drivers;

@@ -294,6 +294,59 @@ fn the_configuration_of_another_node_is_changed_and_survives_its_death() -> Resu
     Ok(())
 }
 
+/// What is wrong as this node tells it: who sees it, by rule, and who did not answer.
+fn wrong(hive: &Hive, query: &str) -> Result<(Vec<(String, Value)>, Value)> {
+    let path = format!("/api/v1/alerts?{query}");
+    let mut answer = hive.rest("GET", &path, b"")?.json()?;
+    let alerts = answer["alerts"].as_array().context("a list of alerts")?;
+    let seen = alerts.iter().map(|alert| {
+        let rule = alert["rule"].as_str().unwrap_or_default();
+        (rule.to_owned(), alert["nodes"].clone())
+    });
+    Ok((seen.collect(), answer["missing"].take()))
+}
+
+#[test]
+fn what_is_wrong_on_any_node_is_seen_on_each() -> Result<()> {
+    let mut cluster = Cluster::start()?;
+    let rule = |name: &str| {
+        json!({ "name": name, "kind": "expression", "for_seconds": 0,
+                "expression": "hivewire_log_lines_not_followed_total >= 0.0" })
+    };
+    let rules = [
+        ("a", json!([rule("both")])),
+        ("b", json!([rule("both"), rule("only-b")])),
+    ];
+    for (node, rules) in rules {
+        let path = format!("/api/v1/config/alerts.rules?node={node}");
+        let body = json!({ "value": rules }).to_string();
+        let set = cluster.a.rest("PUT", &path, body.as_bytes())?;
+        ensure!(set.status == 200, "{}", set.text());
+    }
+    let mut seen = Vec::new();
+    let told = wait_until(SETTLE_TIMEOUT, || {
+        (seen, _) = wrong(&cluster.a, "all=true").unwrap_or_default();
+        seen.contains(&("both".to_owned(), json!(["a", "b"])))
+            && seen.contains(&("only-b".to_owned(), json!(["b"])))
+    });
+    ensure!(told, "{seen:?}");
+    // The control: by itself, it knows of its own.
+    let (own, missing) = wrong(&cluster.a, "")?;
+    ensure!(own.contains(&("both".to_owned(), json!(["a"]))), "{own:?}");
+    ensure!(own.iter().all(|(rule, _)| rule != "only-b"), "{own:?}");
+    ensure!(missing == json!({}), "{missing}");
+
+    // One that does not answer is named, until the others know that it is dead.
+    cluster.b.kill9();
+    let (own, missing) = wrong(&cluster.a, "all=true")?;
+    ensure!(
+        missing.get("b").is_some() || state_of(&cluster.a, "b")? != "running",
+        "{missing}"
+    );
+    ensure!(own.iter().all(|(rule, _)| rule != "only-b"), "{own:?}");
+    Ok(())
+}
+
 #[test]
 fn another_node_is_profiled() -> Result<()> {
     let cluster = Cluster::start()?;

@@ -18,6 +18,7 @@ mod node_shares;
 mod node_take_over;
 mod round_trip;
 mod stage_relay;
+mod studio;
 mod throughput;
 mod topic_memory;
 mod word_count;
@@ -30,6 +31,7 @@ mod worker_tell;
 
 use std::time::Duration;
 
+use crate::browser::{Seen, Shown};
 use crate::crawls::known::Known;
 use crate::crawls::served::Served;
 use crate::drivers::LoadError;
@@ -204,6 +206,7 @@ pub fn all() -> Vec<&'static Case> {
         .chain(crawl_nodes::CASES)
         .chain(crawl_workers::CASES)
         .chain(crawl_known::CASES)
+        .chain(studio::CASES)
         .collect()
 }
 
@@ -242,6 +245,8 @@ pub struct Systems {
     staircases: Option<(u32, Staircase, Staircase)>,
     site: Option<Served>,
     known: Option<Known>,
+    studio: Option<Shown>,
+    studio_day: Option<(u32, Seen)>,
     destinations: u32,
 }
 
@@ -293,6 +298,30 @@ impl Systems {
             self.known = Some(Known::learn(urls)?);
         }
         Ok(self.known.as_mut().expect("it has just learned them"))
+    }
+
+    /// A node whose studio is looked at.
+    fn studio(&mut self) -> Result<&mut Shown> {
+        started(&mut self.studio, Shown::start)?;
+        Ok(self.studio.as_mut().expect("it was just started"))
+    }
+
+    /// The same, with a large flow that runs.
+    fn busy_studio(&mut self) -> Result<&Shown> {
+        let studio = self.studio()?;
+        studio.run_flow()?;
+        Ok(studio)
+    }
+
+    /// A page that is open for so many hours. That takes minutes, so it is done once.
+    fn studio_day(&mut self, hours: u32) -> Result<&Seen> {
+        if self.studio_day.as_ref().is_none_or(|(of, _)| *of != hours) {
+            let studio = self.busy_studio()?;
+            let seen = studio.measure(&["day", &hours.to_string()])?;
+            self.studio_day = Some((hours, seen));
+        }
+        let (_, seen) = self.studio_day.as_ref().expect("it was just seen");
+        Ok(seen)
     }
 
     /// A run of the staircase with scaling and one without, in so many hundredths of the whole time. They take minutes, so

@@ -86,6 +86,13 @@ begins when they do, without the start of the process.
 ![Workers of each stage over the time of a crawl](plots/crawl.svg)
 ";
 
+const STUDIO_PAGES: &str = "\
+The studio runs in Debian's Chromium, without a window and without a graphics processor, so all of it is drawn by the two cores that
+the node uses, too. The browser is driven by Playwright, with a new profile each time, in front of a node with its defaults.
+
+There is no peer; the ratio is the share of what we allow that is used.
+";
+
 const REPEAT: &str = "\
 To repeat it: `tests/tools/install bench`, `cargo build --release`,
 `cargo run --release -p hivewire-bench`. With `--only NAME` one case runs and only its row changes;
@@ -100,6 +107,7 @@ const FLOW: &str = "flow-";
 const NEXMARK: &str = "nexmark-";
 const WORD: &str = "word-";
 const CRAWL: &str = "crawl-";
+const STUDIO: &str = "studio-";
 
 fn kind_of(case: &Case) -> Option<&'static str> {
     let kinds = [
@@ -109,6 +117,7 @@ fn kind_of(case: &Case) -> Option<&'static str> {
         (NEXMARK, FLOW),
         (WORD, FLOW),
         (CRAWL, CRAWL),
+        (STUDIO, STUDIO),
     ];
     let found = kinds.iter().find(|(begin, _)| case.name.starts_with(begin));
     found.map(|(_, kind)| *kind)
@@ -125,6 +134,7 @@ pub fn document(cases: &[&Case], rows: &[Row], machine: &Machine) -> String {
         ("Workers", WORKERS, Some(WORKER)),
         ("Streams of events", FLOWS, Some(FLOW)),
         ("Crawlers", CRAWLS, Some(CRAWL)),
+        ("Studio", STUDIO_PAGES, Some(STUDIO)),
         ("Stages over the network", STAGES, Some(STAGE)),
     ] {
         let cases = cases.iter().filter(|case| kind_of(case) == kind);

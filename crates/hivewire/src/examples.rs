@@ -35,6 +35,13 @@ macro_rules! text {
 /// All of them, in the order in which they are shown.
 pub(crate) const EXAMPLES: &[Example] = &[
     Example {
+        id: "site",
+        title: "Crawl a site",
+        document: text!("crawl/site/flow.toml"),
+        files: &[],
+        needs: || vec![begin(), within("domains")],
+    },
+    Example {
         id: "word-count",
         title: "Count words",
         document: text!("flows/word-count/flow.toml"),
@@ -70,13 +77,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
             ),
         ],
         needs: Vec::new,
-    },
-    Example {
-        id: "site",
-        title: "Crawl a site",
-        document: text!("crawl/site/flow.toml"),
-        files: &[],
-        needs: || vec![begin(), within("domains")],
     },
     Example {
         id: "prices",

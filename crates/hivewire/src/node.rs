@@ -244,7 +244,14 @@ impl Node {
             alerts: alerts.clone(),
         });
         let (clock, parts) = (engine.clock(), deployments.clone());
-        let desk = Desk::new(&engine.bus, clock, live.clone(), logs, parts);
+        let desk = Desk::new(
+            &engine.bus,
+            clock,
+            live.clone(),
+            logs,
+            parts,
+            alerts.clone(),
+        );
         let shared_bus = deployments.agent().map(|_| engine.bus.clone());
         let live_numbers = Live::new(events.node(), shared_bus);
         let running = Arc::new(Running {

@@ -29,7 +29,7 @@ const bodies = [
 ];
 const message = (id: number) => ({ id, body: JSON.stringify(bodies[id % 3]), headers: { "content-type": "application/json" }, durable: true, published_at: Date.now() - id * 700, redelivered: false, tries: 1 });
 const letter = (id: number) => ({ id, from: id % 2 ? "order-enrichment.bill" : "orders", from_kind: "queue", reason: id % 2 ? "the worker failed 5 times: total is negative" : "nobody took it within its time", body: JSON.stringify(bodies[id % 3]), headers: {}, published_at: Date.now() - id * hour, died_at: Date.now() - id * hour + 9_000, tries: 5 });
-const alert = (rule: string, severity: string, state: string, detail: string, minutes: number) => ({ rule, severity, state, detail, labels: { stage: "order-enrichment/bill" }, value: 7, since_ms: Date.now() - minutes * 60_000, fired_at_ms: Date.now() - minutes * 60_000 + 30_000, recovered_at_ms: null, silence: null, told_at_ms: null, told_by: null });
+const alert = (rule: string, severity: string, state: string, detail: string, minutes: number) => ({ rule, severity, state, detail, labels: { stage: "order-enrichment/bill" }, value: 7, since_ms: Date.now() - minutes * 60_000, fired_at_ms: Date.now() - minutes * 60_000 + 30_000, recovered_at_ms: null, silence: null, told_at_ms: null, told_by: null, nodes: [NODE] });
 
 export const routes: Record<string, Handler> = {
   "GET /health": () => ({ status: "ready", version: "0.9.0" }),
@@ -69,7 +69,7 @@ export const routes: Record<string, Handler> = {
   "POST /api/v1/dead/replay": () => ({ replayed: 1 }),
   "POST /api/v1/dead/purge": () => ({ purged: 1 }),
   "GET /api/v1/clients": () => ({ next: null, clients: ["stomp", "gamq", "websocket"].map((protocol, index) => ({ id: `${protocol}-${index + 1}`, protocol, address: `127.0.0.1:5${index}123`, connected_at_ms: Date.now() - index * hour - 90_000, user: index ? null : "shop", sent: 1200, received: 900, subscriptions: [{ destination: "queue:orders", waiting_acks: 2, prefetch: 10 }] })) }),
-  "GET /api/v1/alerts": () => ({ node: NODE, left_out: 0, next: null, receivers: [{ receiver: "log", sent: 4, failed: 0, last_failure: null, last_failure_at_ms: null }], alerts: [alert("dead-letters", "warning", "firing", "7 messages of order-enrichment/bill are dead; see why and replay them", 4), alert("queue-long", "critical", "pending", "orders has more than 1,000 waiting messages", 1)] }),
+  "GET /api/v1/alerts": () => ({ node: NODE, left_out: 0, next: null, missing: {}, receivers: [{ node: NODE, receiver: "log", sent: 4, failed: 0, last_failure: null, last_failure_at_ms: null }], alerts: [alert("dead-letters", "warning", "firing", "7 messages of order-enrichment/bill are dead; see why and replay them", 4), alert("queue-long", "critical", "pending", "orders has more than 1,000 waiting messages", 1)] }),
   "GET /api/v1/alerts/rules": () => ({ rules: ["dead-letters", "queue-long", "stage-stands"].map((name) => ({ name, severity: "warning", for_seconds: 30, trouble: null })) }),
   "GET /api/v1/alerts/silences": () => ({ silences: [] }),
   "GET /api/v1/crawls": () => ({ next: null, crawls: [{ flow: "crawl-site", description: "Fetches a site at the pace of its hosts", runs: true, store: "pages.db" }] }),

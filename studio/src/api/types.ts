@@ -3,7 +3,7 @@ import type { components } from "./schema";
 
 type Schemas = components["schemas"];
 
-export type Alert = Schemas["Alert"];
+export type Alert = Schemas["AlertShown"];
 export type ConfigKey = Schemas["KeyShown"];
 export type Crawl = Schemas["CrawlListed"];
 export type CrawlShown = Schemas["CrawlShown"];

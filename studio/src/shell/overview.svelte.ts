@@ -27,7 +27,7 @@ export const overview = new Overview();
 export function keepOverview(): void {
   const node = resource((signal) => api.get("/api/v1/node", { signal }), { every_ms: EVERY_MS });
   const flows = resource((signal) => api.get("/api/v1/flows", { query: { limit: 10_000 }, signal }), { every_ms: EVERY_MS });
-  const alerts = resource((signal) => api.get("/api/v1/alerts", { signal }), { every_ms: EVERY_MS });
+  const alerts = resource((signal) => api.get("/api/v1/alerts", { query: { all: true }, signal }), { every_ms: EVERY_MS });
   $effect(() => {
     if (node.value) overview.node = node.value;
     if (flows.value) overview.flows = flows.value.flows;

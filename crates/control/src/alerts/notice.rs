@@ -22,7 +22,7 @@ pub enum AlertState {
 }
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Alert {
     /// The rule.
     pub rule: String,

@@ -8,7 +8,7 @@ use kernel::metrics::{Counter, Gauge, Registry};
 use kernel::{Clock, Timestamp};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -80,7 +80,7 @@ struct Record {
 }
 
 /// How it went with a receiver so far.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ReceiverShown {
     pub receiver: String,
     pub sent: u64,

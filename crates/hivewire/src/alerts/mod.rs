@@ -9,6 +9,7 @@ mod letter;
 mod observe;
 mod rules;
 mod samples;
+mod seen;
 mod settings;
 mod silences;
 mod webhook;
@@ -28,13 +29,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-pub(crate) use self::delivery::{AlertCounters, ReceiverShown, Tested};
+pub(crate) use self::delivery::{AlertCounters, Tested};
 use self::delivery::{Carrier, Mailbox, Receiver, Retry};
 use self::email::Email;
 pub use self::error::AlertError;
 use self::expression::Expression;
 use self::letter::Letter;
 use self::observe::{Expressions, Troubles};
+pub(crate) use self::seen::{AlertShown, AlertsSeen, NodeReceiver, together};
 pub use self::settings::{
     AlertSettings, EmailSettings, MailTls, RuleKind, RuleSettings, WebhookSettings,
 };
@@ -336,10 +338,16 @@ impl AlertService {
         format!("{}-{number}", self.run)
     }
 
-    /// All alerts that are pending, firing or silenced, and how many there was no room for.
-    pub fn list(&self) -> (Vec<Alert>, usize) {
+    /// All alerts that are pending, firing or silenced, and who is told.
+    pub fn seen(&self) -> AlertsSeen {
+        let receivers = self.mailboxes.iter();
+        let receivers = receivers.map(|mailbox| mailbox.receiver.shown()).collect();
         let alerts = self.alerts.lock();
-        (alerts.list(self.clock.now()), alerts.left_out())
+        AlertsSeen {
+            alerts: alerts.list(self.clock.now()),
+            left_out: alerts.left_out(),
+            receivers,
+        }
     }
 
     /// All rules.
@@ -351,12 +359,6 @@ impl AlertService {
             rule: rule.clone(),
         });
         shown.collect()
-    }
-
-    /// All receivers and how it went with them.
-    pub fn receivers(&self) -> Vec<ReceiverShown> {
-        let receivers = self.mailboxes.iter();
-        receivers.map(|mailbox| mailbox.receiver.shown()).collect()
     }
 
     /// All silences.

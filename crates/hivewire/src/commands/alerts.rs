@@ -16,6 +16,9 @@ const TEXT_CHARACTERS_MAX: usize = 100;
 
 #[derive(Debug, Args)]
 pub(super) struct Alerts {
+    /// Those of all nodes, not only of the one that is asked
+    #[arg(long)]
+    all: bool,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -49,7 +52,7 @@ impl Alerts {
     pub fn run(&self, global: &Global) -> anyhow::Result<Exit> {
         let client = global.client()?;
         match &self.action {
-            None => list(global, &client),
+            None => list(global, &client, self.all),
             Some(Action::Silence {
                 rule,
                 lasts,
@@ -62,8 +65,8 @@ impl Alerts {
     }
 }
 
-fn list(global: &Global, client: &Client) -> anyhow::Result<Exit> {
-    let mut answer = client.get_all("/api/v1/alerts", "alerts")?;
+fn list(global: &Global, client: &Client, all: bool) -> anyhow::Result<Exit> {
+    let mut answer = client.get_all(&format!("/api/v1/alerts?all={all}"), "alerts")?;
     let silences = client.get("/api/v1/alerts/silences")?;
     answer["silences"] = silences["silences"].clone();
     if global.json {
@@ -76,6 +79,10 @@ fn list(global: &Global, client: &Client) -> anyhow::Result<Exit> {
     }
     if let Some(left_out) = answer["left_out"].as_u64().filter(|n| *n > 0) {
         line(&format!("and {left_out} more"))?;
+    }
+    for (node, why) in answer["missing"].as_object().into_iter().flatten() {
+        let why = printable(why.as_str().unwrap_or_default(), TEXT_CHARACTERS_MAX);
+        line(&format!("{node} does not say what it sees: {why}"))?;
     }
     print("silences", &answer, SILENCE_TITLES, silence_row)?;
     print("receivers", &answer, RECEIVER_TITLES, receiver_row)?;
@@ -101,9 +108,9 @@ fn print(
     }
 }
 
-const ALERT_TITLES: &[&str] = &["rule", "severity", "state", "since", "what"];
+const ALERT_TITLES: &[&str] = &["rule", "severity", "state", "since", "seen by", "what"];
 const SILENCE_TITLES: &[&str] = &["silence", "rule", "labels", "until", "why"];
-const RECEIVER_TITLES: &[&str] = &["receiver", "sent", "failed", "last failure"];
+const RECEIVER_TITLES: &[&str] = &["node", "receiver", "sent", "failed", "last failure"];
 
 fn text(value: &Value, key: &str) -> String {
     printable(value[key].as_str().unwrap_or("-"), TEXT_CHARACTERS_MAX)
@@ -113,12 +120,19 @@ fn time(value: &Value, key: &str) -> String {
     value[key].as_u64().map_or_else(|| "-".to_owned(), utc)
 }
 
+fn nodes(alert: &Value) -> String {
+    let nodes = alert["nodes"].as_array().into_iter().flatten();
+    let names: Vec<&str> = nodes.filter_map(Value::as_str).collect();
+    printable(&names.join(", "), TEXT_CHARACTERS_MAX)
+}
+
 fn alert_row(alert: &Value) -> Vec<String> {
     vec![
         text(alert, "rule"),
         text(alert, "severity"),
         text(alert, "state"),
         time(alert, "since_ms"),
+        nodes(alert),
         text(alert, "detail"),
     ]
 }
@@ -139,6 +153,7 @@ fn silence_row(silence: &Value) -> Vec<String> {
 
 fn receiver_row(receiver: &Value) -> Vec<String> {
     vec![
+        text(receiver, "node"),
         text(receiver, "receiver"),
         receiver["sent"].to_string(),
         receiver["failed"].to_string(),

@@ -1,22 +1,14 @@
 //! Asks nodes about a crawl.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
-use tokio::task::JoinSet;
 
 use super::merged::AskPages;
 use super::{Crawl, ExportFormat, ExportWhat, Exported, Filter, PagePart, Question};
-use crate::desk::{Desk, Refusal, Request};
-
-/// What those said who answered, by their names, and why others did not.
-pub(crate) struct Answered<T> {
-    pub answers: Vec<(String, T)>,
-    pub missing: BTreeMap<String, String>,
-}
+use crate::desk::{Answered, Desk, Refusal, Request};
 
 /// Whose stores are asked: those of all nodes, or just one if they share it, which is called "".
 pub(crate) fn sources(desk: &Desk, crawl: &Crawl) -> Vec<String> {
@@ -46,36 +38,13 @@ pub(crate) async fn ask_stores<T: DeserializeOwned + Send + 'static>(
     ask(desk, sources(desk, crawl), question).await
 }
 
-/// Asks these. Other nodes that do not answer are named with the reason; what this one refuses is refused.
+/// Asks these.
 pub(crate) async fn ask<T: DeserializeOwned + Send + 'static>(
     desk: &Arc<Desk>,
     sources: Vec<String>,
     question: Question,
 ) -> Result<Answered<T>, Refusal> {
-    let mut asking = JoinSet::new();
-    for source in sources {
-        let (desk, question) = (desk.clone(), question.clone());
-        asking.spawn(async move {
-            let answer = ask_one::<T>(&desk, &source, question).await;
-            (source, answer)
-        });
-    }
-    let mut answered = Answered {
-        answers: Vec::new(),
-        missing: BTreeMap::new(),
-    };
-    while let Some(asked) = asking.join_next().await {
-        let (source, answer) = asked.map_err(|error| Refusal::failed(error.to_string()))?;
-        match answer {
-            Ok(answer) => answered.answers.push((source, answer)),
-            Err(refusal) if source.is_empty() || source == desk.name() => return Err(refusal),
-            Err(refusal) => {
-                answered.missing.insert(source, refusal.detail);
-            }
-        }
-    }
-    answered.answers.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Ok(answered)
+    desk.ask_each(sources, &Request::Crawl(question)).await
 }
 
 /// Those that have pages of a crawl.

@@ -12,7 +12,7 @@ mod question;
 mod results;
 mod rows;
 
-pub(crate) use self::asking::{Answered, Export, Nodes, ask, ask_stores, sources};
+pub(crate) use self::asking::{Export, Nodes, ask, ask_stores, sources};
 pub(crate) use self::document::Crawl;
 pub(crate) use self::judge::{Forecast, forecast};
 pub(crate) use self::numbers::{CrawlHost, CrawlStage, NodeNumbers};

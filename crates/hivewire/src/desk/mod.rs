@@ -1,6 +1,7 @@
-//! What a node is asked for by name: past lines of its log, its configuration, a profile, what it has of a crawl. People ask any
+//! What a node is asked for by name: past lines of its log, its configuration, a profile, its alerts, what it has of a crawl. People ask any
 //! node; if another is meant, that one is asked over the bus.
 
+mod asking;
 mod request;
 
 use std::sync::{Arc, OnceLock};
@@ -13,7 +14,9 @@ use kernel::{Clock, Name};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub(crate) use self::asking::Answered;
 pub(crate) use self::request::{LogPage, Refusal, RefusalKind, Request};
+use crate::alerts::AlertService;
 use crate::cluster::machine_name;
 use crate::config::live::SharedConfig;
 use crate::deploy::Deployments;
@@ -24,6 +27,8 @@ use crate::profile;
 pub(crate) const LOCALHOST: &str = "localhost";
 /// How long another node may take over something that takes no time.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long another node may take to say what is wrong: somebody is looking, and the others' alerts wait for it.
+const ALERTS_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long it may take, after a profile, to find out what the functions are called.
 const PROFILE_SLACK: Duration = Duration::from_secs(45);
 /// How long it may take to look something up in the store of a crawl.
@@ -37,6 +42,7 @@ pub(crate) struct Desk {
     logs: Arc<LogStore>,
     sharing: Arc<LogSharing>,
     deployments: Arc<Deployments>,
+    alerts: Arc<AlertService>,
     commands: OnceLock<Commands>,
 }
 
@@ -48,6 +54,7 @@ impl Desk {
         config: SharedConfig,
         logs: Arc<LogStore>,
         deployments: Arc<Deployments>,
+        alerts: Arc<AlertService>,
     ) -> Arc<Self> {
         let (name, shared_bus) = match deployments.agent() {
             Some(agent) => (agent.name().to_string(), Some(bus.clone())),
@@ -60,6 +67,7 @@ impl Desk {
             config,
             logs,
             deployments,
+            alerts,
             commands: OnceLock::new(),
         });
         if let Some(agent) = desk.deployments.agent() {
@@ -219,6 +227,7 @@ impl Desk {
                     .map_err(|error| Refusal::failed(error.to_string()))?;
                 serde_json::to_value(taken?)
             }
+            Request::Alerts => serde_json::to_value(self.alerts.seen()),
             Request::Crawl(question) => {
                 return crate::crawls::answer(&self.deployments, question).await;
             }

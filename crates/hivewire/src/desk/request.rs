@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ANSWER_TIMEOUT, CRAWL_TIMEOUT, PROFILE_SLACK};
+use super::{ALERTS_TIMEOUT, ANSWER_TIMEOUT, CRAWL_TIMEOUT, PROFILE_SLACK};
 use crate::config::live::By;
 use crate::crawls::Question;
 use crate::logs::{Filter, Line, Wanted};
@@ -40,6 +40,8 @@ pub(crate) enum Request {
     },
     /// Who changed what, the newest first.
     ConfigHistory { before: Option<u64>, limit: usize },
+    /// What is wrong, as it sees it, and whom it tells.
+    Alerts,
     /// What it has of a crawl.
     Crawl(Question),
 }
@@ -49,6 +51,7 @@ impl Request {
     pub fn timeout(&self) -> Duration {
         match self {
             Self::Profile { seconds } => Duration::from_secs((*seconds).into()) + PROFILE_SLACK,
+            Self::Alerts => ALERTS_TIMEOUT,
             Self::Crawl(_) => CRAWL_TIMEOUT,
             _ => ANSWER_TIMEOUT,
         }

@@ -1,5 +1,6 @@
 //! `/api/v1/alerts`
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
@@ -15,7 +16,10 @@ use super::etag::Tagged;
 use super::paging::{LIMIT_MAX, limit_of, next_of};
 use super::problem::Problem;
 use super::views::bad_query;
-use crate::alerts::{AlertService, ReceiverShown, RuleShown, SilenceRequest, Tested};
+use crate::alerts::{
+    AlertService, AlertShown, AlertsSeen, NodeReceiver, RuleShown, SilenceRequest, Tested, together,
+};
+use crate::desk::{Answered, Request};
 
 const SILENCE_SECONDS_MAX: u64 = 366 * 24 * 3_600;
 
@@ -23,6 +27,9 @@ const SILENCE_SECONDS_MAX: u64 = 366 * 24 * 3_600;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AlertsQuery {
+    /// Those of all nodes, not only of the one that answers.
+    #[serde(default)]
+    all: bool,
     /// Those of this rule.
     rule: Option<String>,
     /// Those that are so.
@@ -46,17 +53,19 @@ impl AlertsQuery {
     }
 }
 
-/// What is wrong, as this node sees it.
+/// What is wrong, as this node sees it, or all of them.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct AlertPage {
     /// The node that answers.
     node: String,
-    alerts: Vec<Alert>,
+    alerts: Vec<AlertShown>,
     /// What to give as `after` for the next page; null if this was the last one.
     next: Option<String>,
     /// How many more are wrong than are kept.
     left_out: usize,
-    receivers: Vec<ReceiverShown>,
+    receivers: Vec<NodeReceiver>,
+    /// Nodes that were asked and did not answer, and why.
+    missing: BTreeMap<String, String>,
 }
 
 /// The rules of this node.
@@ -83,19 +92,41 @@ pub(super) async fn list(
 ) -> Result<Tagged<AlertPage>, Problem> {
     let Query(query) = query.map_err(bad_query)?;
     let limit = limit_of(query.limit)?;
-    let service = &running.alerts;
-    let (alerts, left_out) = service.list();
-    let wanted = alerts.into_iter().filter(|alert| query.wants(alert));
+    let name = running.alerts.node().to_owned();
+    let Answered { answers, missing } = match query.all {
+        true => {
+            let nodes = running.desk.nodes();
+            running.desk.ask_each(nodes, &Request::Alerts).await?
+        }
+        false => Answered {
+            answers: vec![(name.clone(), running.alerts.seen())],
+            missing: BTreeMap::new(),
+        },
+    };
+    let alerts = together(&answers).into_iter();
+    let wanted = alerts.filter(|shown| query.wants(&shown.alert));
     // There are few hundreds at most, so their place in the list will do.
     let rest = wanted.enumerate().skip(query.after.unwrap_or_default());
     let (alerts, next) = next_of(rest.collect(), limit, |(index, _)| (index + 1).to_string());
     Ok(Tagged(AlertPage {
-        node: service.node().to_owned(),
+        node: name,
         alerts: alerts.into_iter().map(|(_, alert)| alert).collect(),
         next,
-        left_out,
-        receivers: service.receivers(),
+        left_out: answers.iter().map(|(_, seen)| seen.left_out).sum(),
+        receivers: receivers(answers),
+        missing,
     }))
+}
+
+fn receivers(answers: Vec<(String, AlertsSeen)>) -> Vec<NodeReceiver> {
+    let each = answers.into_iter().flat_map(|(node, seen)| {
+        let receivers = seen.receivers.into_iter();
+        receivers.map(move |receiver| NodeReceiver {
+            node: node.clone(),
+            receiver,
+        })
+    });
+    each.collect()
 }
 
 pub(super) async fn rules(Node(running): Node) -> Tagged<Rules> {

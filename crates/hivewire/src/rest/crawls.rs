@@ -21,10 +21,11 @@ use super::paging::{LIMIT_MAX, checked, limit_of, next_of};
 use super::problem::Problem;
 use super::views::bad_query;
 use crate::crawls::{
-    Answered, Crawl, CrawlHit, CrawlHost, CrawlRefusal, CrawlResults, CrawlStage, CrawledPage,
-    Export, ExportFormat, ExportWhat, Filter, Forecast, NodeNumbers, Nodes, PageOrder, Question,
-    WhyFound, ask, ask_stores, forecast, merged, sources,
+    Crawl, CrawlHit, CrawlHost, CrawlRefusal, CrawlResults, CrawlStage, CrawledPage, Export,
+    ExportFormat, ExportWhat, Filter, Forecast, NodeNumbers, Nodes, PageOrder, Question, WhyFound,
+    ask, ask_stores, forecast, merged, sources,
 };
+use crate::desk::Answered;
 
 pub(super) const JSON_LINES: &str = "application/x-ndjson";
 pub(super) const CSV: &str = "text/csv; charset=utf-8";

@@ -159,7 +159,7 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/api/v1/moves", "moves a flow, a stage or a worker to a node", || post(nodes::relocate).once().fails(&[404, 500])),
     route("GET", "/api/v1/history", "what happened to all stages", || get(flows::history)),
     route("GET", "/api/v1/requests", "who changed something on this node and when, the newest first", || get(requests::list)),
-    route("GET", "/api/v1/alerts", "what is wrong on this node, and how it went with those who are told", || get(alerts::list)),
+    route("GET", "/api/v1/alerts", "what is wrong, and how it went with those who are told", || get(alerts::list)),
     route("GET", "/api/v1/alerts/rules", "what is watched, and when it is wrong", || get(alerts::rules)),
     route("GET", "/api/v1/alerts/silences", "of which alerts nobody is told, and until when", || get(alerts::silences).fails(&[409])),
     route("POST", "/api/v1/alerts/silences", "for a time, nobody is told of some alerts", || post(alerts::silence).once().fails(&[404, 507])),
