@@ -42,6 +42,13 @@ pub(crate) const EXAMPLES: &[Example] = &[
         needs: || vec![begin(), within("domains")],
     },
     Example {
+        id: "live-sensors",
+        title: "Sensors, live",
+        document: text!("flows/live-sensors/flow.toml"),
+        files: &[],
+        needs: Vec::new,
+    },
+    Example {
         id: "word-count",
         title: "Count words",
         document: text!("flows/word-count/flow.toml"),

@@ -225,6 +225,7 @@ fn an_example_runs_with_its_files() {
         .map(|example| example["id"].as_str().unwrap())
         .collect();
     for id in [
+        "live-sensors",
         "word-count",
         "sensor-alerts",
         "click-sessions",

@@ -31,12 +31,19 @@ fn expected(example: &Path) -> Vec<(String, Vec<Value>)> {
         .collect()
 }
 
+/// What would run without end, for somebody who looks, ends here, and what nobody keeps is kept.
+fn ending(document: &str) -> String {
+    let ending = document.replace("per_second = 80", "count = 1000");
+    ending.replace("topic:", "queue:")
+}
+
 async fn run(example: PathBuf) -> usize {
     let rig = Rig::new();
     for file in entries(&example).into_iter().filter(|file| file.is_file()) {
         std::fs::copy(&file, rig.folder.join(name(&file))).unwrap();
     }
     let document = std::fs::read_to_string(example.join("flow.toml")).unwrap();
+    let document = ending(&document);
     rig.run(&document).await;
     let expected = expected(&example);
     let mut found = Vec::new();
@@ -55,6 +62,6 @@ async fn examples_give_what_stands_beside_them() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/flows");
     let runs: JoinSet<usize> = entries(&folder).into_iter().map(run).collect();
     let compared = runs.join_all().await;
-    assert!(compared.len() >= 4, "{compared:?}");
+    assert!(compared.len() >= 5, "{compared:?}");
     assert!(compared.iter().all(|lines| *lines > 0), "{compared:?}");
 }
