@@ -17,7 +17,7 @@ use listeners::{Address, Bound, ListenError, Listeners, check_bind};
 use runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval_at, timeout};
 
 use crate::alerts::{AlertError, AlertService, Plan};
 use crate::cluster::{self, NodeError};
@@ -579,9 +579,10 @@ fn register(
 
 /// Once a second: forgets names nobody uses, empties old segments, measures rates.
 async fn tidy(broker: Arc<Broker>, rates: Arc<Rates>, mut stopped: watch::Receiver<bool>) {
-    let mut ticks = interval(TIDY_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Instant::now();
+    // A rate over the moment since the start would be a large number that means nothing.
+    let mut ticks = interval_at((last + TIDY_EVERY).into(), TIDY_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = ticks.tick() => {}

@@ -240,7 +240,7 @@ fn what_is_known_is_not_sent_again() {
     for path in [
         "/api/v1/alerts/rules",
         "/api/v1/history",
-        "/api/v1/topics",
+        "/api/v1/plugins",
         "/api/v1/openapi.json",
         "/api/v1/flows/shop/counter/definition",
         "/api/v1/flows/shop/counter/versions",
