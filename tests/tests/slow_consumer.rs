@@ -302,7 +302,15 @@ fn control_a_broker_that_is_held_up_is_found_out() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        let compared = compare(left_alone.stomp_address(), hive.stomp_address());
+        // On a busy machine who holds it up may be held up himself.
+        let compare = || compare(left_alone.stomp_address(), hive.stomp_address());
+        let mut compared = compare();
+        for _ in 1..ROUNDS {
+            if !compared.is_unharmed() {
+                break;
+            }
+            compared = compare();
+        }
         stop.store(true, Ordering::Relaxed);
         compared
     });
