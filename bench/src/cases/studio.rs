@@ -36,7 +36,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "studio-frames",
         description: "A flow of 500 stages and 1,000 edges runs, about 19,000 turns a second, and somebody drags its canvas about for five \
-                      seconds as it opens, and for five seconds with all of it in view: what ninety-five of a hundred frames of the \
+                      seconds near enough to read, and for five seconds with all of it in view: what ninety-five of a hundred frames of the \
                       screen take at most, in the slower of the two.",
         peer_name: "what we allow",
         peer: PeerFigure::Published(50.0),
