@@ -1,0 +1,1 @@
+//! What a handler touches, derived from its parameters.

@@ -1,0 +1,1 @@
+//! Connections: HTTP over sockets, within limits.

@@ -1,0 +1,1 @@
+//! What handlers take out of a request.

@@ -1,0 +1,1 @@
+//! Locks of shared state: all of a request at once, first come, first served, and no thread waits.

@@ -1,0 +1,1 @@
+//! Routes, their handlers and their state, put together.
