@@ -219,6 +219,47 @@ macro_rules! scenarios {
                 assert_eq!(locks.waiting_now(), 0);
             }
 
+            /// Two release, each on its own thread, what one waits for: it is told once, and has what both left.
+            pub fn granted_by_two() {
+                let mut builder = LocksBuilder::new();
+                let ids = ["first", "second"].map(|name| builder.add(name));
+                let locks = builder.build(1);
+                let states = [(); 2].map(|()| Arc::new(Guarded::default()));
+                let held = ids.map(|lock| {
+                    locks
+                        .try_take(&plan([want(lock, Mode::Write)]))
+                        .expect("nobody holds it")
+                });
+                let both = plan(ids.map(|lock| want(lock, Mode::Write)));
+                let on_taken = {
+                    let states = states.clone();
+                    move |taken: Taken| {
+                        states.iter().for_each(|state| state.add());
+                        drop(taken);
+                    }
+                };
+                locks.take_or_park(&both, on_taken).expect("one may wait");
+                let mut holders = held.into_iter().zip(&states).map(|(held, state)| {
+                    let state = state.clone();
+                    move || {
+                        state.add();
+                        drop(held);
+                    }
+                });
+                let [one, other] = [(); 2].map(|()| holders.next().expect("there are two"));
+                let other = thread::spawn(other);
+                one();
+                other.join().expect("it does not panic");
+                for state in &states {
+                    assert_eq!(state.told.load(SeqCst), 2, "it was never told");
+                    assert_eq!(state.first.load(Relaxed), 2, "a change was lost");
+                }
+                assert!(
+                    locks.try_take(&both).is_some(),
+                    "nobody holds them any more"
+                );
+            }
+
             /// Two who write one key, and one who reads the whole state.
             pub fn keys_and_the_whole() {
                 let mut builder = LocksBuilder::new();
@@ -319,6 +360,11 @@ fn cancelled_while_granted() {
 }
 
 #[test]
+fn granted_by_two() {
+    explore(4, as_it_is::granted_by_two);
+}
+
+#[test]
 fn keys_and_the_whole() {
     explore(3, as_it_is::keys_and_the_whole);
 }
@@ -338,4 +384,9 @@ fn steps_that_order_nothing_are_found_out() {
 fn lost_releases_are_found_out() {
     assert!(catch_unwind(|| explore(3, with_torn_words::two_writers)).is_err());
     assert!(catch_unwind(|| explore(3, with_torn_words::crossing_plans)).is_err());
+}
+
+#[test]
+fn lost_grants_are_found_out() {
+    assert!(catch_unwind(|| explore(3, with_torn_words::granted_by_two)).is_err());
 }

@@ -1,12 +1,34 @@
-//! The locks with words where marking that somebody waits takes two steps, so that a release in between is lost.
+//! The locks with words where marking that somebody waits takes two steps, so that a release in between is lost; and with
+//! counts that go down in two steps, so that one of two grants is lost.
 
 mod sync {
     pub use crate::mutex::{Mutex, MutexGuard};
-    pub use loom::sync::atomic::AtomicUsize;
     pub use loom::thread_local;
     use std::sync::atomic::Ordering;
 
     pub const KEY_SHARDS: usize = 1;
+
+    pub struct AtomicUsize(loom::sync::atomic::AtomicUsize);
+
+    impl AtomicUsize {
+        pub fn new(value: usize) -> Self {
+            Self(loom::sync::atomic::AtomicUsize::new(value))
+        }
+
+        pub fn load(&self, order: Ordering) -> usize {
+            self.0.load(order)
+        }
+
+        pub fn store(&self, value: usize, order: Ordering) {
+            self.0.store(value, order);
+        }
+
+        pub fn fetch_sub(&self, less: usize, _: Ordering) -> usize {
+            let before = self.0.load(Ordering::Acquire);
+            self.0.store(before - less, Ordering::Release);
+            before
+        }
+    }
 
     pub struct AtomicU64(loom::sync::atomic::AtomicU64);
 
