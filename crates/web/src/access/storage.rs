@@ -162,3 +162,7 @@ impl Held {
         1 << place.expect("the lock of this state is held")
     }
 }
+
+#[cfg(test)]
+#[path = "storage_tests.rs"]
+mod tests;

@@ -39,11 +39,11 @@ impl<T: DeserializeOwned + Send + 'static> Extract for Json<T> {
         let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let field = error.path().to_string();
             let inner = error.into_inner();
-            let problem = match inner.is_data() {
-                true => Problem::new(422, "The JSON does not fit"),
-                false => Problem::new(400, "The body is not JSON"),
-            };
-            let problem = problem.detail(inner.to_string());
+            let detail = inner.to_string();
+            if !inner.is_data() {
+                return Problem::new(400, "The body is not JSON").detail(detail);
+            }
+            let problem = Problem::new(422, "The JSON does not fit").detail(detail);
             match field.as_str() {
                 "." => problem,
                 _ => problem.field(field),

@@ -5,9 +5,9 @@ use std::ops::Deref;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use axum::extract::FromRequestParts;
 use axum::extract::path::ErrorKind;
 use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequestParts, RawPathParams};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -28,19 +28,20 @@ impl<T> Deref for Path<T> {
 
 impl<T: DeserializeOwned + Send + 'static> Extract for Path<T> {
     fn extract(asked: &mut Asked) -> Result<Self, Problem> {
-        let found = pin!(axum::extract::Path::<T>::from_request_parts(
-            asked.parts_mut(),
-            &()
-        ));
-        match found.poll(&mut Context::from_waker(Waker::noop())) {
+        let found = {
+            let parts = asked.parts_mut();
+            let found = pin!(axum::extract::Path::<T>::from_request_parts(parts, &()));
+            found.poll(&mut Context::from_waker(Waker::noop()))
+        };
+        match found {
             Poll::Ready(Ok(found)) => Ok(Self(found.0)),
-            Poll::Ready(Err(rejection)) => Err(problem(rejection)),
+            Poll::Ready(Err(rejection)) => Err(problem(rejection, asked)),
             Poll::Pending => Err(Problem::new(500, "The path is not known")),
         }
     }
 }
 
-fn problem(rejection: PathRejection) -> Problem {
+fn problem(rejection: PathRejection, asked: &mut Asked) -> Problem {
     let PathRejection::FailedToDeserializePathParams(failed) = rejection else {
         return Problem::new(500, "The service is not complete").detail(rejection.to_string());
     };
@@ -54,11 +55,22 @@ fn problem(rejection: PathRejection) -> Problem {
         ErrorKind::WrongNumberOfParameters { .. } | ErrorKind::UnsupportedType { .. } => {
             return Problem::new(500, "The service is not complete").detail(detail);
         }
-        _ => "path".to_owned(),
+        _ => only_name(asked).unwrap_or_else(|| "path".to_owned()),
     };
     Problem::new(400, "The path does not fit")
         .detail(detail)
         .field(field)
+}
+
+/// The name of the open part of the path, if there is but one.
+fn only_name(asked: &mut Asked) -> Option<String> {
+    let found = pin!(RawPathParams::from_request_parts(asked.parts_mut(), &()));
+    let found = found.poll(&mut Context::from_waker(Waker::noop()));
+    let Poll::Ready(Ok(params)) = found else {
+        return None;
+    };
+    let mut names = params.iter().map(|(name, _)| name.to_owned());
+    names.next().filter(|_| names.next().is_none())
 }
 
 /// The part of the path that the route calls `{id}`.

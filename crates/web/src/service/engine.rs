@@ -75,8 +75,11 @@ impl Engine {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
         let (sender, receiver) = oneshot::channel();
+        let io = Handle::try_current().ok();
         let job: Job = Box::new(move || {
             if !sender.is_closed() {
+                // Handlers may begin what needs the I/O threads, such as answers that go on.
+                let _io = io.as_ref().map(Handle::enter);
                 let _ = sender.send(work());
             }
         });
@@ -94,9 +97,11 @@ impl Engine {
     ) -> Result<T, Problem> {
         let (sender, mut receiver) = oneshot::channel();
         let loops = Arc::clone(&self.loops);
+        let io = Handle::try_current().ok();
         let parked = claim.take_or_park(move |granted| {
             let job: Job = Box::new(move || {
                 if !sender.is_closed() {
+                    let _io = io.as_ref().map(Handle::enter);
                     let _ = sender.send(work(Held::of(granted)));
                 }
             });

@@ -16,6 +16,9 @@ use super::callback::{Planned, Unbound};
 /// That is any function of up to twelve parameters, each of which is a [`Param`], whose result is an [`Outcome`]. It may block
 /// and take long. Beside that it may be an `async` function if all its parameters come out of the request; and two functions
 /// [one after the other](crate::outcome::next_tick).
+///
+/// An ordinary function that has proven to be short may be called on an I/O thread. So it must not start a runtime of its own
+/// (`block_on`): what has to await is an `async` function, or `inline_max` of the [settings](super::Settings) is `Some(0)`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot handle requests",
     label = "not a handler",
