@@ -93,6 +93,7 @@ fn page() -> Html<&'static str> {
     )
 }
 
+/// The service, before it runs.
 pub fn service() -> Service {
     Service::new()
         .share(Room::default())

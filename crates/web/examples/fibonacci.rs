@@ -66,6 +66,7 @@ fn fibonacci(n: u32) -> u64 {
     }
 }
 
+/// The service, before it runs.
 pub fn service() -> Service {
     Service::new()
         .share(Cache::new())

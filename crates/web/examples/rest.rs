@@ -110,6 +110,7 @@ fn loans(loans: Read<Loans>) -> Json<Vec<String>> {
     Json(loans.titles.clone())
 }
 
+/// The service, before it runs.
 pub fn service() -> Service {
     Service::new()
         .share_with(Shelf::default(), OnPanic::roll_back())

@@ -38,13 +38,14 @@ impl<T: Send + Sync + 'static> AnyCell for StateCell<T> {
 }
 
 type Made = (Arc<dyn AnyCell>, Box<dyn Any + Send + Sync>);
+type Make = dyn FnOnce(LockId, &Arc<Locks>) -> Made + Send;
 
 /// A state that was shared, as long as there are no locks yet.
 pub(crate) struct Share {
     pub state: TypeId,
     pub name: String,
     pub has_snapshots: bool,
-    make: Box<dyn FnOnce(LockId, &Arc<Locks>) -> Made + Send>,
+    make: Box<Make>,
 }
 
 /// All that was shared.

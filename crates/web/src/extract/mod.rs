@@ -37,6 +37,14 @@ pub use query::Query;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not come out of a request, so an `async` handler cannot take it",
+    label = "`{Self}` is not `Extract`",
+    note = "state would stay locked for as long as an `async` handler waits",
+    note = "make it an ordinary function, `fn` instead of `async fn`: it may block and take long without holding up others",
+    note = "or compute without the lock: give back a `Then`, made by `state.compute(key, || …).commit(|state, value| …)`",
+    note = "or take the state in a step of its own: `next_tick(first, second)`"
+)]
 pub trait Extract: Sized + Send + 'static {
     /// Whether the body has to be read before.
     const READS_BODY: bool = false;

@@ -53,49 +53,74 @@ impl Service {
     }
 
     /// What asks for this path is handled so. Parts in braces are open: `/users/{id}`, `/files/{*rest}`.
-    pub fn get<M, H: Handler<M> + Registered<M>>(self, path: &str, handler: H) -> Self {
+    pub fn get<M, H>(self, path: &str, handler: H) -> Self
+    where
+        H: Handler<M>,
+        M: Registered<H>,
+    {
         self.route(Method::GET, path, handler)
     }
 
     /// What is posted to this path is handled so.
-    pub fn post<M, H: Handler<M> + Registered<M>>(self, path: &str, handler: H) -> Self {
+    pub fn post<M, H>(self, path: &str, handler: H) -> Self
+    where
+        H: Handler<M>,
+        M: Registered<H>,
+    {
         self.route(Method::POST, path, handler)
     }
 
     /// What is put to this path is handled so.
-    pub fn put<M, H: Handler<M> + Registered<M>>(self, path: &str, handler: H) -> Self {
+    pub fn put<M, H>(self, path: &str, handler: H) -> Self
+    where
+        H: Handler<M>,
+        M: Registered<H>,
+    {
         self.route(Method::PUT, path, handler)
     }
 
     /// What patches this path is handled so.
-    pub fn patch<M, H: Handler<M> + Registered<M>>(self, path: &str, handler: H) -> Self {
+    pub fn patch<M, H>(self, path: &str, handler: H) -> Self
+    where
+        H: Handler<M>,
+        M: Registered<H>,
+    {
         self.route(Method::PATCH, path, handler)
     }
 
     /// What deletes this path is handled so.
-    pub fn delete<M, H: Handler<M> + Registered<M>>(self, path: &str, handler: H) -> Self {
+    pub fn delete<M, H>(self, path: &str, handler: H) -> Self
+    where
+        H: Handler<M>,
+        M: Registered<H>,
+    {
         self.route(Method::DELETE, path, handler)
     }
 
     /// Requests with this method and path are handled so.
     pub fn route<M, H>(mut self, method: Method, path: &str, handler: H) -> Self
     where
-        H: Handler<M> + Registered<M>,
+        H: Handler<M>,
+        M: Registered<H>,
     {
         self.entries.push(Entry::Route(PlannedRoute {
             method: Some(method),
             path: path.to_owned(),
-            callbacks: handler.callbacks().all,
+            callbacks: M::registered(handler).all,
         }));
         self
     }
 
     /// Requests that fit no route are handled so. Otherwise they are answered with 404.
-    pub fn fallback<M, H: Handler<M> + Registered<M>>(mut self, handler: H) -> Self {
+    pub fn fallback<M, H>(mut self, handler: H) -> Self
+    where
+        H: Handler<M>,
+        M: Registered<H>,
+    {
         self.entries.push(Entry::Fallback(PlannedRoute {
             method: None,
             path: String::new(),
-            callbacks: handler.callbacks().all,
+            callbacks: M::registered(handler).all,
         }));
         self
     }

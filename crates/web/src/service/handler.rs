@@ -26,43 +26,19 @@ use super::callback::{Planned, Unbound};
     note = "each parameter is state (`Read<T>`, `Write<T>`, `Key<Write<T>, P>`, `Shared<T>`) or comes out of the request (`Path`, `Query`, `Json`, `Form`, `Body`, `Headers`, …); look for one that is neither",
     note = "what it gives back is something that implements axum's `IntoResponse`, or a `Then`"
 )]
-pub trait Handler<M>: Sized {
-    /// What is called, one after the other.
-    #[doc(hidden)]
-    fn callbacks(self) -> Callbacks
-    where
-        Self: Registered<M>,
-    {
-        Registered::registered(self)
-    }
-}
+pub trait Handler<M> {}
 
 /// What a [`Handler`] calls.
 pub struct Callbacks {
     pub(super) all: Vec<Box<dyn Unbound>>,
 }
 
-/// How a handler comes to be called. It holds for all that is a [`Handler`], except for what would be unsafe.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot handle requests",
-    label = "not a handler"
-)]
-pub trait Registered<M>: Sized {
+/// How handlers of one kind come to be called. It stands beside [`Handler`] so that what is wrong with an `async` function is
+/// said of the parameter that is wrong.
+pub trait Registered<H> {
     #[doc(hidden)]
-    fn registered(self) -> Callbacks;
+    fn registered(handler: H) -> Callbacks;
 }
-
-/// What may be kept while an `async` function waits.
-#[diagnostic::on_unimplemented(
-    message = "an `async` handler cannot take `{Self}`",
-    label = "`{Self}` would stay locked while the handler waits",
-    note = "make it an ordinary function: `fn` instead of `async fn`. It may block and take long without holding up others",
-    note = "or compute without the lock: give back a `Then`, made by `state.compute(key, || …).commit(|state, value| …)`",
-    note = "or take the state in another step: `next_tick(first, second)`"
-)]
-pub trait KeptWhileWaiting {}
-
-impl<T: Extract> KeptWhileWaiting for T {}
 
 /// A function with its parameters and its result.
 pub trait Callable<M>: Send + Sync + 'static {
@@ -83,30 +59,31 @@ pub struct Sequence<A, B>(PhantomData<fn() -> (A, B)>);
 
 impl<M: 'static, H: Callable<M>> Handler<Ordinary<M>> for H {}
 
-impl<M: 'static, H: Callable<M>> Registered<Ordinary<M>> for H {
-    fn registered(self) -> Callbacks {
-        let planned = Planned::<H, M>::new(self);
+impl<M: 'static, H: Callable<M>> Registered<H> for Ordinary<M> {
+    fn registered(handler: H) -> Callbacks {
+        let planned = Planned::<H, M>::new(handler);
         Callbacks {
             all: vec![Box::new(planned)],
         }
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<A, B, MA, MB> Handler<Sequence<MA, MB>> for NextTick<A, B>
 where
-    A: Handler<MA> + Registered<MA>,
-    B: Handler<MB> + Registered<MB>,
+    A: Handler<MA>,
+    B: Handler<MB>,
 {
 }
 
-impl<A, B, MA, MB> Registered<Sequence<MA, MB>> for NextTick<A, B>
+impl<A, B, MA, MB> Registered<NextTick<A, B>> for Sequence<MA, MB>
 where
-    A: Registered<MA>,
-    B: Registered<MB>,
+    MA: Registered<A>,
+    MB: Registered<B>,
 {
-    fn registered(self) -> Callbacks {
-        let mut callbacks = self.first.registered();
-        callbacks.all.extend(self.second.registered().all);
+    fn registered(handler: NextTick<A, B>) -> Callbacks {
+        let mut callbacks = MA::registered(handler.first);
+        callbacks.all.extend(MB::registered(handler.second).all);
         callbacks
     }
 }
@@ -133,7 +110,7 @@ where
 
 macro_rules! functions {
     ($($param:ident)*) => {
-        #[allow(non_snake_case)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
         impl<Function, Out, $($param),*> Callable<fn($($param),*) -> Out> for Function
         where
             Function: Send + Sync + 'static,
@@ -178,16 +155,15 @@ macro_rules! functions {
         {
         }
 
-        impl<Function, Waits, Out, $($param),*> Registered<Async<fn($($param),*) -> Waits>> for Function
+        impl<Function, Waits, Out, $($param),*> Registered<Function> for Async<fn($($param),*) -> Waits>
         where
-            $($param: Param + KeptWhileWaiting,)*
             $($param: Extract,)*
             Function: Fn($($param),*) -> Waits + Send + Sync + 'static,
             Waits: Future<Output = Out> + Send + 'static,
             Out: IntoResponse + 'static,
         {
-            fn registered(self) -> Callbacks {
-                Registered::<Ordinary<Async<fn($($param),*) -> Waits>>>::registered(AsyncFunction(self))
+            fn registered(handler: Function) -> Callbacks {
+                Ordinary::<Async<fn($($param),*) -> Waits>>::registered(AsyncFunction(handler))
             }
         }
     };

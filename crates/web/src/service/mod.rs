@@ -17,6 +17,6 @@ mod settings;
 pub use builder::Service;
 pub use error::{Mistake, ServiceError};
 pub use explain::{Conflict, Explanation, RouteExplained, RouteLive, StateExplained, Taken};
-pub use handler::{Callable, Callbacks, Handler, KeptWhileWaiting, Registered};
+pub use handler::{Callable, Callbacks, Handler, Registered};
 pub use running::Running;
 pub use settings::Settings;

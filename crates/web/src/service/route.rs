@@ -243,6 +243,10 @@ impl Route {
 
     /// Calls the only function of a route now, if its requests have proven to be short.
     #[inline]
+    #[expect(
+        clippy::result_large_err,
+        reason = "a request that cannot be handled at once is handed back as it is"
+    )]
     fn at_once(self: &Arc<Self>, request: Request) -> Result<RouteFuture, Request> {
         let [step] = &*self.steps else {
             return Err(request);
