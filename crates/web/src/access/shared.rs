@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::extract::{Asked, Problem};
 use crate::locks::Mode;
-use crate::shared::Concurrent;
+use crate::shared::{Concurrent, Concurrently};
 
 use super::declare::{Access, Scope};
 use super::name::short_name;
@@ -17,14 +17,14 @@ use super::storage::{Held, StateCell};
 ///
 /// A state that is used so can nowhere be taken as [`Write`](super::Write).
 pub struct Shared<'r, T> {
-    value: &'r T,
+    value: Concurrently<'r, T>,
 }
 
-impl<T> Deref for Shared<'_, T> {
-    type Target = T;
+impl<'r, T> Deref for Shared<'r, T> {
+    type Target = Concurrently<'r, T>;
 
-    fn deref(&self) -> &T {
-        self.value
+    fn deref(&self) -> &Self::Target {
+        &self.value
     }
 }
 
@@ -57,7 +57,7 @@ impl<T: Concurrent> Param for Shared<'_, T> {
     ) -> Result<Shared<'r, T>, Problem> {
         site.check_health()?;
         Ok(Shared {
-            value: held.concurrent(site),
+            value: Concurrently::new(held.concurrent(site)),
         })
     }
 }
