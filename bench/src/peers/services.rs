@@ -41,7 +41,7 @@ pub enum Program {
 
 impl Program {
     /// What it is called in tables and pictures.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Hivewire => "Hivewire",
             Self::HivewireOneLoop => "Hivewire, one loop",
@@ -108,11 +108,9 @@ impl Service {
         let mut command = program.command(address)?;
         command.current_dir(directory.path());
         let output = directory.path().join("output");
-        let mut process =
-            Process::spawn(program.name(), command, &output, Some(directory.path()))?;
+        let mut process = Process::spawn(program.name(), command, &output, Some(directory.path()))?;
         super::wait_until_ready(&mut process, READY_TIMEOUT, || {
-            super::exchange(address, READY_REQUEST, 12)
-                .is_ok_and(|answer| answer.ends_with(b"200"))
+            super::exchange(address, READY_REQUEST, 12).is_ok_and(|answer| answer.ends_with(b"200"))
         })?;
         Ok(Self {
             process,
@@ -138,10 +136,12 @@ pub fn node_rounds(number: u32, work: Duration) -> Result<u32> {
     let what = format!("{number}:{}", work.as_millis());
     command.args(["--calibrate", &what]);
     let text = output_of("node", command, CALIBRATION_PATIENCE)?;
-    text.trim().parse().map_err(|_| PeerError::UnexpectedAnswer {
-        peer: "node".to_owned(),
-        answer: text,
-    })
+    text.trim()
+        .parse()
+        .map_err(|_| PeerError::UnexpectedAnswer {
+            peer: "node".to_owned(),
+            answer: text,
+        })
 }
 
 /// Node is not among the Debian packages that are installed for benchmarks, since the studio needs a newer one, too.

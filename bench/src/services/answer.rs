@@ -67,7 +67,8 @@ fn number(digits: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    const BYTES: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\ncontent-length: 5\r\n\r\nhello";
+    const BYTES: &[u8] =
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\ncontent-length: 5\r\n\r\nhello";
 
     #[test]
     fn an_answer_is_read_once_it_is_whole() {

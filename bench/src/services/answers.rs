@@ -20,7 +20,10 @@ pub fn check(address: SocketAddr) -> Result<(), String> {
         if given != request.expected {
             let line = String::from_utf8_lossy(&request.bytes);
             let line = line.lines().next().unwrap_or_default().to_owned();
-            return Err(format!("{line} gives {given:?}, not {:?}", request.expected));
+            return Err(format!(
+                "{line} gives {given:?}, not {:?}",
+                request.expected
+            ));
         }
     }
     // Every kernel is stored three times, a cached number once. Processes that do not share their state count fewer.

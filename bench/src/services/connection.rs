@@ -73,7 +73,10 @@ impl Connection {
                 Ok(written) => drop(self.unsent.drain(..written)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    return matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected);
+                    return matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::NotConnected
+                    );
                 }
             }
         }

@@ -294,7 +294,9 @@ impl<'a> Run<'a> {
         if !own.connection.send(&load.requests[open.request].bytes) {
             // The server hung up while the connection was free, as it may: the request was not lost, and gets another.
             self.replace(slot)?;
-            self.slots[slot].connection.send(&load.requests[open.request].bytes);
+            self.slots[slot]
+                .connection
+                .send(&load.requests[open.request].bytes);
         }
         Ok(())
     }
@@ -307,7 +309,9 @@ impl<'a> Run<'a> {
             }
             self.deadlines.pop_front();
         }
-        self.waiting.front().map(|open| open.due + self.load.timeout)
+        self.waiting
+            .front()
+            .map(|open| open.due + self.load.timeout)
     }
 
     /// Gives up on what was due too long ago. Its connection is closed, as any client would.
@@ -352,7 +356,9 @@ impl<'a> Run<'a> {
         if !woken.readable {
             return Ok(());
         }
-        let expected = own.open.map(|open| load.requests[open.request].expected.as_bytes());
+        let expected = own
+            .open
+            .map(|open| load.requests[open.request].expected.as_bytes());
         match own.connection.receive(expected.unwrap_or_default())? {
             Progress::Waiting => Ok(()),
             Progress::Ended => self.hung_up(slot),

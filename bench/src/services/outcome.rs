@@ -37,8 +37,7 @@ impl Kind {
 
     pub(super) fn record(&mut self, latency: Duration) {
         self.due += 1;
-        self.latencies
-            .saturating_record(latency.as_micros() as u64);
+        self.latencies.saturating_record(latency.as_micros() as u64);
     }
 
     /// The latency that so many hundredths do not exceed, in milliseconds.
@@ -78,7 +77,9 @@ impl Outcome {
             (of(|kind| kind.lost), "hung up on"),
         ];
         let told = counts.iter().filter(|(count, _)| *count > 0);
-        let words: Vec<String> = told.map(|(count, what)| format!("{count} {what}")).collect();
+        let words: Vec<String> = told
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
         words.join(", ")
     }
 }

@@ -25,8 +25,8 @@ pub enum Scale {
 pub struct Line {
     /// Whose it is.
     pub program: Program,
-    /// In the order of the places; what was not measured is left out.
-    pub figures: Vec<Option<f64>>,
+    /// In the order of the places.
+    pub figures: Vec<f64>,
 }
 
 /// One diagram.
@@ -84,7 +84,12 @@ fn legend(svg: &mut String, diagrams: &[Diagram]) {
             format!("<tspan fill=\"{fill}\" dx=\"14\">■ {name}</tspan>")
         })
         .collect();
-    let _ = writeln!(svg, "<text x=\"{:.0}\" y=\"18\">{}</text>", LEFT - 14.0, names.concat());
+    let _ = writeln!(
+        svg,
+        "<text x=\"{:.0}\" y=\"18\">{}</text>",
+        LEFT - 14.0,
+        names.concat()
+    );
 }
 
 fn draw_diagram(svg: &mut String, diagram: &Diagram, places: &[String], top: f64) {
@@ -92,9 +97,14 @@ fn draw_diagram(svg: &mut String, diagram: &Diagram, places: &[String], top: f64
     let most = diagram
         .lines
         .iter()
-        .flat_map(|line| line.figures.iter().flatten())
+        .flat_map(|line| line.figures.iter())
         .fold(0.0_f64, |most, figure| most.max(*figure));
-    let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"{:.1}\">{}</text>", top - 7.0, diagram.title);
+    let _ = writeln!(
+        svg,
+        "<text x=\"{LEFT}\" y=\"{:.1}\">{}</text>",
+        top - 7.0,
+        diagram.title
+    );
     for (figure, label) in marks(diagram, most) {
         let y = bottom - share(diagram.scale, figure, most) * PANEL;
         let _ = writeln!(
@@ -119,9 +129,9 @@ fn draw_diagram(svg: &mut String, diagram: &Diagram, places: &[String], top: f64
     for line in &diagram.lines {
         let figures = line.figures.iter().enumerate();
         let points: Vec<(f64, f64)> = figures
-            .filter_map(|(place, figure)| {
-                let height = share(diagram.scale, (*figure)?, most) * PANEL;
-                Some((x(place), bottom - height))
+            .map(|(place, figure)| {
+                let height = share(diagram.scale, *figure, most) * PANEL;
+                (x(place), bottom - height)
             })
             .collect();
         draw_line(svg, &points, colour(line.program));
@@ -132,7 +142,10 @@ fn draw_line(svg: &mut String, points: &[(f64, f64)], colour: &str) {
     let mut path = String::new();
     for (x, y) in points {
         let _ = write!(path, "{x:.1},{y:.1} ");
-        let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"
+        );
     }
     let _ = writeln!(
         svg,
@@ -159,7 +172,9 @@ fn marks(diagram: &Diagram, most: f64) -> Vec<(f64, String)> {
         Scale::Even => {
             let step = round_step(most / 4.0);
             let count = (most / step).floor() as u32;
-            (0..=count).map(|number| label(f64::from(number) * step)).collect()
+            (0..=count)
+                .map(|number| label(f64::from(number) * step))
+                .collect()
         }
     }
 }
@@ -188,11 +203,11 @@ mod tests {
             lines: vec![
                 Line {
                     program: Program::Hivewire,
-                    figures: vec![Some(1.0), Some(10.0)],
+                    figures: vec![1.0, 10.0],
                 },
                 Line {
                     program: Program::Node,
-                    figures: vec![Some(100.0), None],
+                    figures: vec![100.0, 50.0],
                 },
             ],
         }
@@ -201,8 +216,11 @@ mod tests {
     #[test]
     fn every_figure_has_its_point_and_every_program_its_colour() {
         let places = ["5 %".to_owned(), "10 %".to_owned()];
-        let svg = draw(&places, &[diagram(Scale::Decades(0, 4)), diagram(Scale::Even)]);
-        assert_eq!(svg.matches("<circle").count(), 6);
+        let svg = draw(
+            &places,
+            &[diagram(Scale::Decades(0, 4)), diagram(Scale::Even)],
+        );
+        assert_eq!(svg.matches("<circle").count(), 8);
         assert_eq!(svg.matches("<polyline").count(), 4);
         assert_eq!(svg.matches("■").count(), 2);
         assert!(svg.contains("10000 ms") && svg.ends_with("</svg>\n"));

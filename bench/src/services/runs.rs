@@ -172,5 +172,7 @@ impl Runs {
 }
 
 fn lost_writes(how: Stateful, stored: u64, answered: u64) -> String {
-    format!("{answered} exclusive requests of {how:?} were answered, but only {stored} results stored")
+    format!(
+        "{answered} exclusive requests of {how:?} were answered, but only {stored} results stored"
+    )
 }

@@ -74,7 +74,11 @@ impl Watch {
             timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &value).map_err(refused)?;
         }
         let mut events = Vec::<Event>::with_capacity(EVENTS);
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout) {
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut events),
+            timeout,
+        ) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(refused(error)),
         }

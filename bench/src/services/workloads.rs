@@ -173,8 +173,16 @@ mod tests {
         let circle = workload.circle(&requests, 3);
         let exclusive = circle.iter().filter(|at| requests[**at].kind == HEAVY);
         assert_eq!(exclusive.count(), circle.len() / 4);
-        assert!(requests[0].bytes.starts_with(b"GET /sf2/fft?seed=3 HTTP/1.1\r\n"));
-        assert!(requests[199].bytes.starts_with(b"POST /sf2/lu?seed=41 HTTP/1.1\r\n"));
+        assert!(
+            requests[0]
+                .bytes
+                .starts_with(b"GET /sf2/fft?seed=3 HTTP/1.1\r\n")
+        );
+        assert!(
+            requests[199]
+                .bytes
+                .starts_with(b"POST /sf2/lu?seed=41 HTTP/1.1\r\n")
+        );
     }
 
     #[test]

@@ -101,8 +101,8 @@ impl Random {
         let (mut low, mut high) = (seed % RANDOM_HALF, seed / RANDOM_HALF);
         let numbers = std::array::from_fn(|_| {
             let product = low * factor_low;
-            high = (product / RANDOM_HALF + low * factor_high + high * factor_low)
-                % (RANDOM_HALF / 2);
+            high =
+                (product / RANDOM_HALF + low * factor_high + high * factor_low) % (RANDOM_HALF / 2);
             low = product % RANDOM_HALF;
             low + RANDOM_HALF * high
         });
@@ -351,11 +351,26 @@ mod tests {
 
     /// What each kernel gives for the seeds 1, 113 and 4,711; the test of `kernels.mjs` has the same list.
     const KNOWN: [(Kernel, [&str; 3]); 5] = [
-        (Kernel::Fft, ["4082090a57e41237", "4085fd90d7ebfb17", "40922eacb4045d60"]),
-        (Kernel::Sor, ["40b38e26c8d33580", "40b35c0c880ea1aa", "40b37114de3d3608"]),
-        (Kernel::MonteCarlo, ["40092bf338716095", "40091a5b9628cbd1", "40091c432ca57a78"]),
-        (Kernel::Sparse, ["408fb4904ab4affc", "4091a90dc0e94568", "4094908ee4e11b92"]),
-        (Kernel::Lu, ["40bebad61d781f1f", "40be464d9450ce1f", "40bf7248d140ff8a"]),
+        (
+            Kernel::Fft,
+            ["4082090a57e41237", "4085fd90d7ebfb17", "40922eacb4045d60"],
+        ),
+        (
+            Kernel::Sor,
+            ["40b38e26c8d33580", "40b35c0c880ea1aa", "40b37114de3d3608"],
+        ),
+        (
+            Kernel::MonteCarlo,
+            ["40092bf338716095", "40091a5b9628cbd1", "40091c432ca57a78"],
+        ),
+        (
+            Kernel::Sparse,
+            ["408fb4904ab4affc", "4091a90dc0e94568", "4094908ee4e11b92"],
+        ),
+        (
+            Kernel::Lu,
+            ["40bebad61d781f1f", "40be464d9450ce1f", "40bf7248d140ff8a"],
+        ),
     ];
 
     #[test]
@@ -411,8 +426,9 @@ mod tests {
         // A plane solves Laplace's equation; its border is given, the rest begins with zero.
         let side = 12;
         let plane = |at: usize| (at / side) as f64 + 2.0 * (at % side) as f64;
-        let is_border =
-            |at: usize| [0, side - 1].contains(&(at / side)) || [0, side - 1].contains(&(at % side));
+        let is_border = |at: usize| {
+            [0, side - 1].contains(&(at / side)) || [0, side - 1].contains(&(at % side))
+        };
         let mut grid: Vec<f64> = (0..side * side)
             .map(|at| if is_border(at) { plane(at) } else { 0.0 })
             .collect();
@@ -461,7 +477,13 @@ mod tests {
         }
         for row in 0..side {
             for column in 0..side {
-                let lower = |k: usize| if k == row { 1.0 } else { factors[row * side + k] };
+                let lower = |k: usize| {
+                    if k == row {
+                        1.0
+                    } else {
+                        factors[row * side + k]
+                    }
+                };
                 let product =
                     sum((0..=row.min(column)).map(|k| lower(k) * factors[k * side + column]));
                 assert!((product - permuted[row * side + column]).abs() < 1e-12);

@@ -58,11 +58,7 @@ async fn cached_fibonacci(
     answer(shared, Work::CachedFibonacci(*n), *wanted).await
 }
 
-async fn free(
-    shared: Data<Shared>,
-    kernel: Path<String>,
-    wanted: Query<Wanted>,
-) -> Result<String> {
+async fn free(shared: Data<Shared>, kernel: Path<String>, wanted: Query<Wanted>) -> Result<String> {
     run(shared, &kernel, *wanted, Work::Free).await
 }
 
