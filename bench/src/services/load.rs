@@ -22,6 +22,9 @@ use super::outcome::{Kind, Outcome};
 use super::schedule::Schedule;
 use super::watch::{Watch, Woken};
 
+/// The variable that, if it is set, leaves the thread at the priority that it was started with: for machines that others use, too.
+pub const ORDINARY_VARIABLE: &str = "HIVEWIRE_BENCH_ORDINARY_PRIORITY";
+
 /// What an answer may be seen too late by if very many are due.
 const GRAIN: Duration = Duration::from_micros(200);
 
@@ -109,8 +112,10 @@ impl Load {
         // The priority of a thread cannot be taken back without rights, so it ends with its thread.
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                // Refused to ordinary users, who see in `sent_late_p99_us` what it costs.
-                let _ = setpriority_process(None, -20);
+                if std::env::var_os(ORDINARY_VARIABLE).is_none() {
+                    // Refused to ordinary users, who see in `sent_late_p99_us` what it costs.
+                    let _ = setpriority_process(None, -20);
+                }
                 Run::new(self, window)?.open(schedule)
             });
             thread
@@ -438,4 +443,139 @@ fn wrong(request: &Request) -> ServiceLoadError {
 pub(super) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+    use super::super::schedule::Arrivals;
+    use super::*;
+
+    const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+    const BUSY: &[u8] = b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n";
+    const WRONG: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nno";
+    const COUNT: u64 = 800;
+    const FAULTY: u64 = 50;
+    const TIMEOUT: Duration = Duration::from_secs(2);
+
+    /// What becomes of one request; all others are answered.
+    #[derive(Clone, Copy)]
+    enum Fault {
+        None,
+        Answer(&'static [u8]),
+        Silence,
+        HangUp,
+        /// Nobody is served for so long.
+        Pause(Duration),
+    }
+
+    /// A service of one thread that answers one connection after another, as long as the test runs.
+    fn serve(fault: Fault) -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let served = std::sync::Mutex::new(0_u64);
+        let served = std::sync::Arc::new(served);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let served = served.clone();
+                // Ends with its connection, which the load closes.
+                std::thread::spawn(move || answer_all(stream, &served, fault));
+            }
+        });
+        address
+    }
+
+    fn answer_all(mut stream: TcpStream, served: &std::sync::Mutex<u64>, fault: Fault) {
+        let mut bytes = [0; 1_024];
+        while stream.read(&mut bytes).is_ok_and(|count| count > 0) {
+            let mut number = served.lock().expect("not poisoned");
+            *number += 1;
+            let answer = match fault {
+                _ if *number != FAULTY => GOOD,
+                Fault::None => GOOD,
+                Fault::Answer(answer) => answer,
+                Fault::Silence => continue,
+                Fault::HangUp => return,
+                Fault::Pause(time) => {
+                    // With the lock held, so that all wait.
+                    std::thread::sleep(time);
+                    GOOD
+                }
+            };
+            drop(number);
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn load(fault: Fault) -> Load {
+        Load {
+            address: serve(fault),
+            requests: vec![Request::new("GET", "/", "ok", 0)],
+            connections: 4,
+            connections_max: 16,
+            timeout: TIMEOUT,
+        }
+    }
+
+    fn open(fault: Fault) -> Result<Outcome> {
+        let times = (Duration::ZERO, Duration::from_millis(COUNT));
+        let schedule = Schedule::new(Arrivals::Even, 1_000.0, times, 1, |_| 0);
+        load(fault).open(&schedule)
+    }
+
+    /// Due, answered, refused, late, lost.
+    fn counts(outcome: &Outcome) -> [u64; 5] {
+        let kind = &outcome.kinds[0];
+        [kind.due, kind.answered, kind.refused, kind.late, kind.lost]
+    }
+
+    #[test]
+    fn what_is_answered_rightly_is_counted_and_nothing_else() {
+        let outcome = open(Fault::None).expect("it runs");
+        let [due, answered, rest @ ..] = counts(&outcome);
+        assert!(due >= COUNT && due == answered && rest == [0; 3]);
+        assert_eq!(outcome.failures(), "");
+        let outcome = open(Fault::Answer(BUSY)).expect("it runs");
+        assert_eq!(counts(&outcome)[1..], [due - 1, 1, 0, 0]);
+        let outcome = open(Fault::Silence).expect("it runs");
+        assert_eq!(counts(&outcome)[1..], [due - 1, 0, 1, 0]);
+        let outcome = open(Fault::HangUp).expect("it runs");
+        assert_eq!(counts(&outcome)[1..], [due - 1, 0, 0, 1]);
+        assert_eq!(outcome.failures(), "1 hung up on");
+    }
+
+    #[test]
+    fn what_is_not_answered_counts_as_the_longest_wait() {
+        for fault in [Fault::Answer(BUSY), Fault::Silence, Fault::HangUp] {
+            let outcome = open(fault).expect("it runs");
+            let longest = outcome.kinds[0].percentile_ms(100.0);
+            assert!(longest >= 1_999.0, "{longest}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_is_an_error() {
+        let error = open(Fault::Answer(WRONG)).unwrap_err().to_string();
+        assert!(error.contains("GET / HTTP/1.1"), "{error}");
+    }
+
+    #[test]
+    fn a_pause_is_felt_by_all_that_were_due_in_it() {
+        let pause = Duration::from_millis(400);
+        let outcome = open(Fault::Pause(pause)).expect("it runs");
+        // Half of the requests were due in it, so a quarter waited for at least half of it. One that had only been sent after
+        // the one before was answered would have waited for nothing.
+        assert_eq!(counts(&outcome)[0], counts(&outcome)[1]);
+        let felt = outcome.kinds[0].percentile_ms(80.0);
+        assert!(felt >= 200.0, "{felt}");
+        let closed = load(Fault::Pause(pause))
+            .closed(&[0], Duration::ZERO, Duration::from_millis(COUNT))
+            .expect("it runs");
+        let felt = closed.kinds[0].percentile_ms(80.0);
+        assert!(felt < 200.0, "a closed loop does not feel it: {felt}");
+    }
 }
