@@ -15,6 +15,7 @@
 //! - [`nodes`] starts clusters of nodes, and looks at what becomes of messages while nodes come and go.
 //! - [`elastic`] puts a planned load on a stage while it grows, shrinks and moves its buckets.
 //! - [`crawls`] crawls sites on this machine, with our crawler and with those of others.
+//! - [`services`] puts load on HTTP services, ours and the same ones of others.
 //! - [`cases`] lists what is compared, [`report`] writes down how it came out.
 //!
 //! Everything blocks; what needs an async runtime starts its own.
@@ -48,5 +49,6 @@ pub mod nodes;
 pub mod peers;
 pub mod relays;
 pub mod report;
+pub mod services;
 pub mod streams;
 pub mod workers;

@@ -17,6 +17,7 @@ mod node_move;
 mod node_shares;
 mod node_take_over;
 mod round_trip;
+mod services;
 mod stage_relay;
 mod throughput;
 mod topic_memory;
@@ -44,6 +45,7 @@ use crate::peers::nats::Nats;
 use crate::peers::postgres::Postgres;
 use crate::peers::rabbitmq::RabbitMq;
 use crate::report::{self, Row};
+use crate::services::runs::{Runs, ServiceError};
 use crate::workers::WorkerError;
 
 /// What can go wrong in a case.
@@ -61,6 +63,9 @@ pub enum CaseError {
     /// Nodes did not do what they should.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// Services did not do what they should.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     /// A picture could not be written.
     #[error("cannot write a picture: {0}")]
     Plot(#[from] std::io::Error),
@@ -204,6 +209,7 @@ pub fn all() -> Vec<&'static Case> {
         .chain(crawl_nodes::CASES)
         .chain(crawl_workers::CASES)
         .chain(crawl_known::CASES)
+        .chain(services::CASES)
         .collect()
 }
 
@@ -242,6 +248,7 @@ pub struct Systems {
     staircases: Option<(u32, Staircase, Staircase)>,
     site: Option<Served>,
     known: Option<Known>,
+    services: Runs,
     destinations: u32,
 }
 

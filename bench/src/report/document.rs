@@ -86,6 +86,26 @@ begins when they do, without the start of the process.
 ![Workers of each stage over the time of a crawl](plots/crawl.svg)
 ";
 
+const SERVICES: &str = "\
+Services are programs that serve the same routes, each in a process of its own that is started anew for each run: ours with two event
+loops, axum and actix-web with two workers each and work in `spawn_blocking` or `web::block` as their documentation advises, state behind
+a `RwLock` of parking_lot, and Node in one process and in a cluster of two. Before a run every route is asked, and one answer that
+differs from what the others give is an error, not a figure; so is one during the run, or an exclusive request whose result was not stored.
+The kernels of SciMark 2.0 give the same bits in Rust and in JavaScript.
+
+The client is one thread of the process that measures and shares the two cores with the service. In an open loop it sends by a schedule
+that was fixed before, evenly and with the heavy requests at places drawn by lot, the same for all in each repetition, and takes latencies from the moment
+when a request was due. A client that has waited for 5 s gives up. In a closed loop each connection sends its next
+request when it has an answer. Heavy requests are calibrated at the start to use 100 ms of a processor, in Rust and in JavaScript each by itself.
+The first two seconds do not count. A run serves for all rows that look at it.
+
+![Answers in time and p99 of light requests by share of heavy ones](plots/services-fibonacci.svg)
+
+![Answers by share of exclusive requests](plots/services-scimark-state.svg)
+
+![Answers in time and p99 by requests in a second](plots/services-scimark-rates.svg)
+";
+
 const REPEAT: &str = "\
 To repeat it: `tests/tools/install bench`, `cargo build --release`,
 `cargo run --release -p hivewire-bench`. With `--only NAME` one case runs and only its row changes;
@@ -100,6 +120,7 @@ const FLOW: &str = "flow-";
 const NEXMARK: &str = "nexmark-";
 const WORD: &str = "word-";
 const CRAWL: &str = "crawl-";
+const SERVICE: &str = "service-";
 
 fn kind_of(case: &Case) -> Option<&'static str> {
     let kinds = [
@@ -109,6 +130,7 @@ fn kind_of(case: &Case) -> Option<&'static str> {
         (NEXMARK, FLOW),
         (WORD, FLOW),
         (CRAWL, CRAWL),
+        (SERVICE, SERVICE),
     ];
     let found = kinds.iter().find(|(begin, _)| case.name.starts_with(begin));
     found.map(|(_, kind)| *kind)
@@ -125,6 +147,7 @@ pub fn document(cases: &[&Case], rows: &[Row], machine: &Machine) -> String {
         ("Workers", WORKERS, Some(WORKER)),
         ("Streams of events", FLOWS, Some(FLOW)),
         ("Crawlers", CRAWLS, Some(CRAWL)),
+        ("Services", SERVICES, Some(SERVICE)),
         ("Stages over the network", STAGES, Some(STAGE)),
     ] {
         let cases = cases.iter().filter(|case| kind_of(case) == kind);
