@@ -61,6 +61,7 @@ lint: cargo studio ## format, lints and documentation without warnings; types an
 	$(CARGO) fmt --all --manifest-path tests/workers/Cargo.toml --check
 	$(CARGO) fmt --manifest-path examples/workers/rust/Cargo.toml --check
 	$(CARGO) fmt --manifest-path bench/peers/spider/Cargo.toml --check
+	$(CARGO) fmt --manifest-path bench/peers/services/Cargo.toml --check
 	$(CARGO) clippy --release --locked --manifest-path tests/workers/Cargo.toml --target-dir target/lint -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --locked --workspace --no-deps --quiet
 	cd studio && npm run check && npm test

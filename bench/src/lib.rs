@@ -16,6 +16,7 @@
 //! - [`elastic`] puts a planned load on a stage while it grows, shrinks and moves its buckets.
 //! - [`crawls`] crawls sites on this machine, with our crawler and with those of others.
 //! - [`browser`] looks at the studio in a real browser.
+//! - [`services`] puts load on HTTP services, ours and the same ones of others.
 //! - [`cases`] lists what is compared, [`report`] writes down how it came out.
 //!
 //! Everything blocks; what needs an async runtime starts its own.
@@ -50,5 +51,6 @@ pub mod nodes;
 pub mod peers;
 pub mod relays;
 pub mod report;
+pub mod services;
 pub mod streams;
 pub mod workers;

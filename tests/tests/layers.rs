@@ -39,6 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "hivewire-crawl",
         &["hivewire-bus", "hivewire-flows", "hivewire-kernel"],
     ),
+    ("hivewire-web", &[]),
     ("hivewire-wasm", &["hivewire-kernel"]),
     // For those who write workers; they know nothing of what runs them.
     ("hivewire-build", &["hivewire-kernel"]),
@@ -76,6 +77,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "hivewire-kernel",
             "hivewire-runtime",
             "hivewire-wasm",
+            "hivewire-web",
         ],
     ),
 ];

@@ -17,6 +17,7 @@ mod node_move;
 mod node_shares;
 mod node_take_over;
 mod round_trip;
+mod services;
 mod stage_relay;
 mod studio;
 mod throughput;
@@ -46,6 +47,7 @@ use crate::peers::nats::Nats;
 use crate::peers::postgres::Postgres;
 use crate::peers::rabbitmq::RabbitMq;
 use crate::report::{self, Row};
+use crate::services::runs::{Runs, ServiceError};
 use crate::workers::WorkerError;
 
 /// What can go wrong in a case.
@@ -63,6 +65,9 @@ pub enum CaseError {
     /// Nodes did not do what they should.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// Services did not do what they should.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     /// A picture could not be written.
     #[error("cannot write a picture: {0}")]
     Plot(#[from] std::io::Error),
@@ -207,6 +212,7 @@ pub fn all() -> Vec<&'static Case> {
         .chain(crawl_workers::CASES)
         .chain(crawl_known::CASES)
         .chain(studio::CASES)
+        .chain(services::CASES)
         .collect()
 }
 
@@ -247,6 +253,7 @@ pub struct Systems {
     known: Option<Known>,
     studio: Option<Shown>,
     studio_day: Option<(u32, Seen)>,
+    services: Runs,
     destinations: u32,
 }
 

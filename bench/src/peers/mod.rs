@@ -12,6 +12,7 @@ mod process;
 pub(crate) mod program;
 pub mod rabbitmq;
 pub(crate) mod rest;
+pub mod services;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

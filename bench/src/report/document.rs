@@ -93,6 +93,26 @@ the node uses, too. The browser is driven by Playwright, with a new profile each
 There is no peer; the ratio is the share of what we allow that is used.
 ";
 
+const SERVICES: &str = "\
+Services are programs that serve the same routes, each in a process of its own that is started anew for each run: ours with two event
+loops, axum and actix-web with two workers each and work in `spawn_blocking` or `web::block` as their documentation advises, state behind
+a `RwLock` of parking_lot, and Node in one process and in a cluster of two. Before a run every route is asked, and one answer that
+differs from what the others give is an error, not a figure; so is one during the run, or an exclusive request whose result was not stored.
+The kernels of SciMark 2.0 give the same bits in Rust and in JavaScript.
+
+The client is one thread of the process that measures and shares the two cores with the service. In an open loop it sends by a schedule
+that was fixed before, evenly and with the heavy requests at places drawn by lot, the same for all in each repetition, and takes latencies from the moment
+when a request was due. A client that has waited for 5 s gives up. In a closed loop each connection sends its next
+request when it has an answer. Heavy requests are calibrated at the start to use 100 ms of a processor, in Rust and in JavaScript each by itself.
+The first two seconds do not count. A run serves for all rows that look at it.
+
+![Answers in time and p99 of light requests by share of heavy ones](plots/services-fibonacci.svg)
+
+![Answers by share of exclusive requests](plots/services-scimark-state.svg)
+
+![Answers in time and p99 by requests in a second](plots/services-scimark-rates.svg)
+";
+
 const REPEAT: &str = "\
 To repeat it: `tests/tools/install bench`, `cargo build --release`,
 `cargo run --release -p hivewire-bench`. With `--only NAME` one case runs and only its row changes;
@@ -108,6 +128,7 @@ const NEXMARK: &str = "nexmark-";
 const WORD: &str = "word-";
 const CRAWL: &str = "crawl-";
 const STUDIO: &str = "studio-";
+const SERVICE: &str = "service-";
 
 fn kind_of(case: &Case) -> Option<&'static str> {
     let kinds = [
@@ -118,6 +139,7 @@ fn kind_of(case: &Case) -> Option<&'static str> {
         (WORD, FLOW),
         (CRAWL, CRAWL),
         (STUDIO, STUDIO),
+        (SERVICE, SERVICE),
     ];
     let found = kinds.iter().find(|(begin, _)| case.name.starts_with(begin));
     found.map(|(_, kind)| *kind)
@@ -135,10 +157,16 @@ pub fn document(cases: &[&Case], rows: &[Row], machine: &Machine) -> String {
         ("Streams of events", FLOWS, Some(FLOW)),
         ("Crawlers", CRAWLS, Some(CRAWL)),
         ("Studio", STUDIO_PAGES, Some(STUDIO)),
+        ("Services", SERVICES, Some(SERVICE)),
         ("Stages over the network", STAGES, Some(STAGE)),
     ] {
         let cases = cases.iter().filter(|case| kind_of(case) == kind);
         let cases: Vec<&Case> = cases.copied().collect();
+        // What was never measured has no plots, either.
+        let is_measured = |case: &&Case| rows.iter().any(|row| row.name == case.name);
+        if !cases.iter().any(is_measured) {
+            continue;
+        }
         text.push_str(&format!("\n## {title}\n\n{method}\n"));
         section(&mut text, &cases, rows);
     }
@@ -197,8 +225,8 @@ mod tests {
     #[test]
     fn every_case_has_its_row() {
         let all = cases::all();
-        let row = Row {
-            name: "round-trip".to_owned(),
+        let row = |name: &str| Row {
+            name: name.to_owned(),
             ours: 40.0,
             peer: 100.0,
             peer_name: "RabbitMQ (STOMP)".to_owned(),
@@ -206,7 +234,8 @@ mod tests {
             unit: "µs".to_owned(),
             note: "p99 90 µs".to_owned(),
         };
-        let text = document(&all, &[row], &machine());
+        let rows: Vec<Row> = all.iter().map(|case| row(case.name)).collect();
+        let text = document(&all, &rows, &machine());
         for case in &all {
             assert!(
                 text.contains(&format!("| {} |", case.name)),
@@ -217,6 +246,12 @@ mod tests {
         assert!(text.contains("| 40.0 µs | 100.0 µs |"));
         assert!(text.contains("0.40× | ≤ 0.5× | yes"));
         assert!(text.contains("Seen: p99 90 µs."));
+    }
+
+    #[test]
+    fn what_was_never_measured_is_not_there() {
+        let text = document(&cases::all(), &[], &machine());
+        assert!(!text.contains("### Results"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,32 @@
+//! The control: handlers that are as they should be.
+
+use std::collections::HashMap;
+use web::{Json, Path, Read, Service, Then, Write};
+
+type Cache = HashMap<u32, u64>;
+
+fn lookup(cache: Read<Cache>, Path(n): Path<u32>) -> Option<String> {
+    cache.get(&n).map(u64::to_string)
+}
+
+fn text(cache: Read<Cache>, n: Path<u32>) -> String {
+    lookup(cache, n).unwrap_or_default()
+}
+
+fn store(mut cache: Write<Cache>, Path(n): Path<u32>, Json(value): Json<u64>) {
+    cache.insert(n, value);
+}
+
+fn fib(cache: Read<Cache>, Path(n): Path<u32>) -> Then<u64> {
+    cache.compute(n, || 1).commit(|_: &mut Cache, _| ())
+}
+
+async fn later(Path(n): Path<u32>) -> String {
+    n.to_string()
+}
+
+fn main() {
+    let service = Service::new().share(Cache::new());
+    let service = service.get("/{n}", text).put("/{n}", store).get("/fib/{n}", fib).get("/later/{n}", later);
+    println!("{}", service.get("/closure", |cache: Read<Cache>| cache.len().to_string()).explain());
+}
