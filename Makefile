@@ -16,7 +16,7 @@ run: build ## builds Hivewire and starts it on the embedded default
 build: cargo studio ## builds the binary, with the studio in it: target/release/hivewire
 	$(CARGO) build --release --locked --workspace --bin hivewire
 
-test: tools lint tests fuzz-short coverage ## installs what is missing and runs all tests
+test: tools lint tests fuzz-short ## installs what is missing and runs all tests
 
 # Always the whole workspace, and the binary along with the tests: a part of it would want its
 # dependencies with fewer features, and build the larger ones a second time.
@@ -84,7 +84,7 @@ fuzz-short:
 fuzz: ## an hour of fuzzing for every codec
 	tests/tools/fuzz 3600
 
-coverage: ## line coverage of the messaging crates
+coverage: ## line coverage of the messaging crates; compiles them a second time
 	tests/tools/coverage
 
 bench: build tools ## side by side with the peers; writes docs/benchmarks.md
