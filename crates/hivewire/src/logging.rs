@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use clap::ValueEnum;
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
 use crate::logs::{TapLayer, filter_of};
@@ -32,11 +31,12 @@ pub fn start(filter: &str, format: LogFormat, is_node: bool) -> anyhow::Result<(
         LogFormat::Text => stderr.boxed(),
         LogFormat::Json => stderr.json().boxed(),
     };
-    tracing_subscriber::registry()
+    let subscriber = tracing_subscriber::registry()
         .with(filter)
         .with(stderr)
-        .with(is_node.then_some(TapLayer))
-        .try_init()
+        .with(is_node.then_some(TapLayer));
+    // What libraries write by other means is left out: some of them write every byte that they send, also secrets.
+    tracing::subscriber::set_global_default(subscriber)
         .map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))?;
     let _ = FILTER.set(handle);
     Ok(())
