@@ -47,8 +47,14 @@ impl RoundTrips {
     }
 
     fn window(&mut self) -> Window {
+        self.window_with(|_| {})
+    }
+
+    /// A window in which this is done before each round trip.
+    fn window_with(&mut self, before: impl Fn(usize)) -> Window {
         let mut times: Vec<Duration> = (0..ROUND_TRIPS)
-            .map(|_| {
+            .map(|number| {
+                before(number);
                 let start = Instant::now();
                 self.client.send(OTHER, &[], &[b'x'; 128]).unwrap();
                 self.client.next_message(TIMEOUT).unwrap();
@@ -287,31 +293,37 @@ fn window_under_load(
     })
 }
 
+/// Every so many round trips the broker of the control is held up.
+const HELD_UP_EVERY: usize = 20;
+const HELD_UP: Duration = Duration::from_millis(10);
+
 #[test]
 fn control_a_broker_that_is_held_up_is_found_out() {
     let _alone = ONE_AT_A_TIME.lock();
     let hive = Hive::start().unwrap();
     let left_alone = Hive::start().unwrap();
-    let stop = AtomicBool::new(false);
     let compared = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
+        let hold_up = |number: usize| {
+            if number.is_multiple_of(HELD_UP_EVERY) {
                 hive.signal(Signal::STOP).unwrap();
-                std::thread::sleep(Duration::from_millis(10));
-                hive.signal(Signal::CONT).unwrap();
-                std::thread::sleep(Duration::from_millis(1));
+                scope.spawn(|| {
+                    std::thread::sleep(HELD_UP);
+                    hive.signal(Signal::CONT).unwrap();
+                });
             }
-        });
-        // On a busy machine who holds it up may be held up himself.
-        let compare = || compare(left_alone.stomp_address(), hive.stomp_address());
+        };
+        let mut left_alone = RoundTrips::new(left_alone.stomp_address());
+        let mut under_test = RoundTrips::new(hive.stomp_address());
+        let mut compare =
+            || Compared::of(|| (left_alone.window(), under_test.window_with(hold_up)));
         let mut compared = compare();
+        // On a busy machine the other one may be held up as well.
         for _ in 1..ROUNDS {
             if !compared.is_unharmed() {
                 break;
             }
             compared = compare();
         }
-        stop.store(true, Ordering::Relaxed);
         compared
     });
     assert!(!compared.is_unharmed(), "nobody noticed: {compared:?}");

@@ -14,13 +14,13 @@ use crate::politeness::rude;
 use crate::{FLOW, ONE_AT_A_TIME, OVER_WITHIN};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
-const DELAY: Duration = Duration::from_millis(200);
+const DELAY: Duration = Duration::from_millis(333);
 const SETTLES_WITHIN: Duration = Duration::from_millis(1_500);
 
 #[test]
 fn nodes_that_die_lose_no_page_and_hurry_no_host() -> Result<()> {
     let _alone = ONE_AT_A_TIME.lock();
-    let site = Site::options().pages(60).hosts(24).start()?;
+    let site = Site::options().pages(45).hosts(24).start()?;
     let broker = Hive::start()?;
     let bus = format!("stomp://{}", broker.stomp_address());
     let mut nodes = Vec::new();
@@ -36,7 +36,7 @@ fn nodes_that_die_lose_no_page_and_hurry_no_host() -> Result<()> {
         FLOW,
         "--allow-private",
         "--rate",
-        "5/s",
+        "3/s",
     ];
     for host in site.hosts() {
         arguments.extend(["--domain", host]);
