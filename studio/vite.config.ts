@@ -19,7 +19,7 @@ export default defineConfig({
       output: {
         manualChunks: (id) =>
           /\/src\/(ui|api|format|live|router|session|shell)\/(?!chart-library)|\/node_modules\/svelte\//i.test(id) ? "parts"
-            : /\/src\/(cluster|crawl|alerts|logs|pages\/(Cluster|Crawl|Alerts|Logs))/.test(id) ? "operate" : undefined,
+            : /\/src\/(cluster|crawl|alerts|logs|services|pages\/(Cluster|Crawl|Alerts|Logs|Services))/.test(id) ? "operate" : undefined,
       },
     },
   },

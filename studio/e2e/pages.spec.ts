@@ -33,7 +33,7 @@ const DIALOGS: Dialog[] = [
 
 test.use({ viewport: { width: 1280, height: 800 } });
 test.beforeAll(async () => {
-  await apply(ticks(FLOW, 20));
+  await apply({ ...ticks(FLOW, 20), http: [{ route: "POST /numbers", stage: "double", reply: false }] });
   await node("POST", "/api/v1/queues/shop-orders/messages", { messages: [{ body: "one coffee" }] });
 });
 test.afterAll(() => stop(FLOW));

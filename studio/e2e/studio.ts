@@ -78,6 +78,7 @@ export async function node<T = unknown>(method: string, path: string, body?: unk
 export interface Doc {
   flow: string;
   stages: Record<string, { plugin: string; parameters?: unknown; outputs?: Record<string, string | string[]> }>;
+  http?: { route: string; stage: string; reply?: boolean; timeout?: string; headers?: string[] }[];
 }
 
 /** Makes a flow what a document says. */

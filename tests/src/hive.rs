@@ -162,7 +162,11 @@ impl HiveOptions {
             Some(data) => data,
             None => directory.path().join("data"),
         };
+        let mut services = vec!["--services", "127.0.0.1:0"];
         if let Some(text) = self.config {
+            if text.contains("[services]\naddress") {
+                services.clear();
+            }
             let path = directory.path().join("hivewire.toml");
             fs::write(&path, text).map_err(io_error("write the configuration"))?;
             self.arguments.extend(["--config".into(), path.into()]);
@@ -180,6 +184,7 @@ impl HiveOptions {
             http: free_address()?,
             stomp: free_address()?,
             gamq: free_address()?,
+            services,
             arguments: self.arguments,
             variables: self.variables,
             child: None,
@@ -197,6 +202,8 @@ pub struct Hive {
     http: SocketAddr,
     stomp: SocketAddr,
     gamq: SocketAddr,
+    /// Services listen anywhere, unless the configuration says where.
+    services: Vec<&'static str>,
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
     child: Option<Child>,
@@ -267,6 +274,7 @@ impl Hive {
             .args(["--http", &self.http.to_string()])
             .args(["--stomp", &self.stomp.to_string()])
             .args(["--gamq", &self.gamq.to_string()])
+            .args(&self.services)
             .args(&self.arguments)
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())

@@ -39,7 +39,10 @@ const LAYERS: &[(&str, &[&str])] = &[
         "hivewire-crawl",
         &["hivewire-bus", "hivewire-flows", "hivewire-kernel"],
     ),
-    ("hivewire-web", &[]),
+    (
+        "hivewire-web",
+        &["hivewire-bus", "hivewire-kernel", "hivewire-runtime"],
+    ),
     ("hivewire-wasm", &["hivewire-kernel"]),
     // For those who write workers; they know nothing of what runs them.
     ("hivewire-build", &["hivewire-kernel"]),
@@ -58,6 +61,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "hivewire-listeners",
             "hivewire-runtime",
             "hivewire-wasm",
+            "hivewire-web",
             "hivewire-wire",
         ],
     ),

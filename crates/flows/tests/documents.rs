@@ -2,10 +2,10 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::documents;
-use flows::document::{Aspect, Document, Plan, Stage, Step, difference, plan};
+use flows::document::{Aspect, Document, HttpRoute, Plan, Stage, Step, difference, plan};
 use proptest::prelude::*;
 
 proptest! {
@@ -52,12 +52,12 @@ proptest! {
     #[test]
     fn a_plan_leads_from_one_document_to_the_other(old in documents(), new in documents()) {
         let steps = plan(Some(&old), &new);
-        prop_assert_eq!(applied(&old, &steps, &new), essence(&new));
+        prop_assert_eq!(applied(&old, &steps, &new), whole(&new));
         prop_assert!(plan(Some(&new), &new).is_empty());
         prop_assert!(difference(Some(&new), &new).is_empty());
         let from_nothing = plan(None, &new);
-        prop_assert_eq!(applied(&Document::new("flow"), &from_nothing, &new), essence(&new));
-        prop_assert_eq!(from_nothing.steps.len(), new.stages.len());
+        prop_assert_eq!(applied(&Document::new("flow"), &from_nothing, &new), whole(&new));
+        prop_assert_eq!(from_nothing.steps.len(), new.stages.len() + usize::from(!new.http.is_empty()));
     }
 
     /// The oracle above can tell: a plan without one of its steps leads elsewhere.
@@ -67,7 +67,7 @@ proptest! {
         prop_assume!(!steps.is_empty());
         let lacking = lacking.index(steps.steps.len());
         steps.steps.remove(lacking);
-        prop_assert_ne!(applied(&old, &steps, &new), essence(&new));
+        prop_assert_ne!(applied(&old, &steps, &new), whole(&new));
     }
 
     #[test]
@@ -111,7 +111,7 @@ fn stage_of(step: &Step) -> Option<&str> {
         Step::Add { stage, .. } | Step::Change { stage, .. } | Step::Rebuild { stage, .. } => {
             Some(stage)
         }
-        Step::Remove { .. } => None,
+        Step::Remove { .. } | Step::Serve { .. } => None,
     }
 }
 
@@ -173,12 +173,25 @@ fn said(scale: &flows::document::Scale) -> flows::document::Scale {
     }
 }
 
-fn applied(old: &Document, steps: &Plan, new: &Document) -> BTreeMap<String, Stage> {
-    let mut stages = essence(old);
+/// The stages of a document and its routes.
+type Whole = (BTreeMap<String, Stage>, BTreeSet<String>);
+
+fn whole(document: &Document) -> Whole {
+    let named = |route: &HttpRoute| format!("{} by {}", route.route, route.stage);
+    let routes = document.http.iter().map(named).collect();
+    (essence(document), routes)
+}
+
+fn applied(old: &Document, steps: &Plan, new: &Document) -> Whole {
+    let (mut stages, mut routes) = whole(old);
     for step in &steps.steps {
         apply(&mut stages, step, new);
+        if let Step::Serve { added, removed } = step {
+            routes.retain(|route| !removed.contains(route));
+            routes.extend(added.iter().cloned());
+        }
     }
-    stages
+    (stages, routes)
 }
 
 /// Does one step to a model of what runs, and nothing that the step does not say.
@@ -198,6 +211,8 @@ fn apply(stages: &mut BTreeMap<String, Stage>, step: &Step, new: &Document) {
                 assert!(stages.remove(stage).is_some(), "{stage} was not there");
             }
         }
+        // Routes are no part of any stage.
+        Step::Serve { .. } => {}
         Step::Change { stage, aspects } => {
             let (is, wanted) = (stages.get_mut(stage).expect("it runs"), &wanted[stage]);
             for aspect in aspects {
@@ -229,10 +244,10 @@ fn change(is: &mut Stage, aspect: &Aspect, wanted: &Stage) {
 fn steps_are_told_in_sentences() {
     let document = |text: &str| Document::parse(text).unwrap().document;
     let old = document(
-        "flow = 'f'\n[stages.a]\nplugin = 'lines'\nto = 'b'\n[stages.b]\nplugin = 'map'\nto = 'c'\n[stages.c]\nplugin = 'sink'\n[stages.x]\nplugin = 'sink'\n",
+        "flow = 'f'\n[stages.a]\nplugin = 'lines'\nto = 'b'\n[stages.b]\nplugin = 'map'\nto = 'c'\n[stages.c]\nplugin = 'sink'\n[stages.x]\nplugin = 'sink'\n[[http]]\nroute = 'POST /a'\nstage = 'b'\n[[http]]\nroute = 'GET /b'\nstage = 'b'\n",
     );
     let new = document(
-        "flow = 'f'\n[stages.a]\nplugin = 'lines'\nto = 'b'\n[stages.b]\nplugin = 'filter'\nto = 'd'\nworkers = 2\n[stages.d]\nplugin = 'map'\nto = 'c'\n[stages.c]\nplugin = 'sink'\nkey = 'body'\n",
+        "flow = 'f'\n[stages.a]\nplugin = 'lines'\nto = 'b'\n[stages.b]\nplugin = 'filter'\nto = 'd'\nworkers = 2\n[stages.d]\nplugin = 'map'\nto = 'c'\n[stages.c]\nplugin = 'sink'\nkey = 'body'\n[[http]]\nroute = 'POST /a'\nstage = 'b'\n[[http]]\nroute = 'GET /c'\nstage = 'd'\n",
     );
     let sentences: Vec<String> = plan(Some(&old), &new)
         .steps
@@ -244,6 +259,7 @@ fn steps_are_told_in_sentences() {
         "add d, which runs map",
         "change b: it runs filter instead of map; new edge out -> d, no edge out -> c; 2 workers instead of 1 worker",
         "remove x once nothing waits there",
+        "over HTTP: answer GET /c by d, no longer GET /b by b",
     ];
     assert_eq!(sentences, expected);
 }

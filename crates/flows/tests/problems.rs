@@ -68,6 +68,17 @@ outputs = { out = [\"count\", \"queue:q\"], refused = \"queue:odd\" }
 [stages.count]
 plugin = \"sink\"
 workers = 2
+
+[[http]]
+route = \"POST /words\"
+stage = \"words\"
+timeout = \"2s\"
+
+[[http]]
+route = \"GET /{id}\"
+stage = \"count\"
+reply = false
+headers = [\"accept\"]
 ";
 
 #[test]
@@ -423,6 +434,79 @@ const CASES: &[Case] = &[
         "stages.co unt",
         "cannot name a flow, stage",
     ),
+    (
+        "\"POST /words\"",
+        "\"POST words\"",
+        17,
+        9,
+        "http.0.route",
+        "begins with /",
+    ),
+    (
+        "\"POST /words\"",
+        "\"GET /{other}\"",
+        22,
+        9,
+        "http.1.route",
+        "the route for /{other} takes the same requests",
+    ),
+    (
+        "stage = \"words\"",
+        "stage = \"wrods\"",
+        18,
+        9,
+        "http.0.stage",
+        "did you mean \"words\"?",
+    ),
+    (
+        "stage = \"words\"",
+        "stage = \"lines\"",
+        18,
+        9,
+        "http.0.stage",
+        "it cannot get requests",
+    ),
+    (
+        "stage = \"words\"",
+        "",
+        16,
+        1,
+        "http.0",
+        "`stage` is missing",
+    ),
+    (
+        "stage = \"words\"",
+        "stagee = \"words\"",
+        18,
+        1,
+        "http.0.stagee",
+        "did you mean \"stage\"?",
+    ),
+    ("\"2s\"", "\"2\"", 19, 11, "http.0.timeout", "is no time"),
+    (
+        "\"2s\"",
+        "\"2h\"",
+        19,
+        11,
+        "http.0.timeout",
+        "between 1ms and 5m",
+    ),
+    (
+        "reply = false",
+        "reply = false\ntimeout = \"1s\"",
+        25,
+        11,
+        "http.1.timeout",
+        "nothing is waited for",
+    ),
+    (
+        "[\"accept\"]",
+        "[\"Accept\"]",
+        25,
+        12,
+        "http.1.headers.0",
+        "in lower case",
+    ),
 ];
 
 #[test]
@@ -467,11 +551,17 @@ fn several_problems_are_told_at_once_and_in_order() {
 
 #[test]
 fn what_may_be_meant_is_a_warning() {
-    let text = SOUND.replace("to = \"words\"", "to = \"queue:f.words\"");
-    let problems = problems_of(&text);
+    let elsewhere = SOUND.replace("to = \"words\"", "to = \"queue:f.words\"");
+    let problems = problems_of(&elsewhere);
     assert!(!problems.has_errors());
     let text = problems.to_string();
     assert!(text.contains("5:6: warning: "), "{text}");
+    assert!(
+        !text.contains("no stage leads here"),
+        "a route does: {text}"
+    );
+    let (unrouted, _) = elsewhere.split_once("[[http]]").unwrap();
+    let text = problems_of(unrouted).to_string();
     assert!(text.contains("no stage leads here"), "{text}");
     let problems = problems_of(&SOUND.replace("plugin = \"sink\"", "plugin = \"/unread.wasm\""));
     assert!(!problems.has_errors());

@@ -186,7 +186,7 @@ An example:
 data = \"/var/lib/hivewire\"
 
 [http]
-address = \"127.0.0.1:8080\"
+address = \"127.0.0.1:9000\"
 
 [gamq]
 address = \"off\"
@@ -217,6 +217,25 @@ const MEANINGS: &[(&str, &str)] = &[
     ("http.allow_remote", "lets HTTP listen where other machines can reach it, although nothing is encrypted"),
     ("http.hosts", "further names in the Host header that are ours, such as that of a proxy"),
     ("http.connections_max", "HTTP connections at a time"),
+    ("services.address", "where services listen once there is one, or `off`"),
+    ("services.allow_remote", "lets services listen where other machines can reach them, although nothing is encrypted"),
+    ("services.hosts", "further names in the Host header under which services are reached, such as that of a proxy"),
+    ("services.origins", "origins whose web pages may ask, such as `https://front.example`, or `*` for all, besides those of the services themselves"),
+    ("services.limits.connections_max", "connections at a time; more are answered with 503"),
+    ("services.limits.connections_per_address_max", "connections at a time from one client address (of IPv6, one /64 network); more are answered with 503"),
+    ("services.limits.header_bytes_max", "bytes of a request before its body: 431 beyond that"),
+    ("services.limits.headers_max", "headers of a request, at most 100: 431 beyond that"),
+    ("services.limits.uri_bytes_max", "bytes of a URI, at most 65,534: 414 beyond that"),
+    ("services.limits.header_timeout_ms", "from the first byte of a request to the end of its headers: 408 after that"),
+    ("services.limits.keep_alive_timeout_ms", "how long a connection may wait for its next request"),
+    ("services.limits.requests_per_connection_max", "requests over one connection, one after another"),
+    ("services.limits.body_bytes_max", "bytes of a body: 413 beyond that; to a stage never more than 16 MiB"),
+    ("services.limits.body_gap_timeout_ms", "how long is waited for more of a body: 408 after that"),
+    ("services.limits.body_timeout_ms", "how long is waited for a body in all: 408 after that"),
+    ("services.limits.write_timeout_ms", "how long a client may leave an answer lying before it is cut off"),
+    ("services.limits.write_bytes_per_second_min", "how much of a large answer a client must take in a second on the whole"),
+    ("services.limits.requests_under_way_max", "requests that are not answered yet; more are answered with 503"),
+    ("services.limits.ending_timeout_ms", "how long what is under way gets when the node ends"),
     ("stomp.address", "where STOMP listens, or `off`"),
     ("stomp.tls_address", "where STOMP listens with TLS, or `off`; beyond this machine only if users are defined"),
     ("stomp.tls_certificate", "the file (PEM) with the certificate for it, followed by those that vouch for it"),

@@ -50,6 +50,7 @@ mod rates;
 pub mod rest;
 mod rotation;
 mod secret;
+pub mod services;
 
 pub use async_trait::async_trait;
 pub use config::Config;
@@ -65,3 +66,4 @@ pub use runtime::{
     SupervisionRule, Workers,
 };
 pub use secret::Secret;
+pub use web;

@@ -36,6 +36,7 @@ use crate::metrics::{BrokerCollector, StageCollector};
 use crate::rates::Rates;
 use crate::rest::{AllowedHosts, App, Running};
 use crate::secret::Secret;
+use crate::services::{MountError, ServiceCollector, Services};
 
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -103,6 +104,8 @@ pub struct Node {
     tidying: Option<JoinHandle<()>>,
     watching: Vec<JoinHandle<()>>,
     events: Arc<Events>,
+    services: Arc<Services>,
+    serving: JoinHandle<()>,
 }
 
 /// What carries the messages of a node.
@@ -158,6 +161,9 @@ impl Node {
         let config = live.effective();
         let plan = Plan::new(&config.alerts)?;
         let (stop, stopped) = watch::channel(false);
+        if let Address::At(address) = config.services.address {
+            check_bind(address, config.services.allow_remote, "services")?;
+        }
         let listener = bind_http(&config.http)?;
         let address = match &listener {
             Some(listener) => Some(listener.local_addr().map_err(|source| StartError::Http {
@@ -235,6 +241,9 @@ impl Node {
         alerts.counters().register(own);
         events.register(own);
         logs.counters().register(own);
+        let services = Services::new(config.services.clone(), deployments.clone());
+        own.register_collector(Box::new(ServiceCollector(services.clone())));
+        own.register_collector(Box::new(services.mounted_collector()));
         registry.register_collector(Box::new(FlowCollector(deployments.flow_metrics().clone())));
         live.attach(Parts {
             logs: logs.clone(),
@@ -267,6 +276,7 @@ impl Node {
             events: events.clone(),
             live: live_numbers.clone(),
             desk,
+            services: services.clone(),
         });
         if app.running.set(running.clone()).is_err() {
             unreachable!("a node is started once");
@@ -276,6 +286,7 @@ impl Node {
             tokio::spawn(events.clone().watch(running.clone(), stopped.clone())),
             tokio::spawn(live_numbers.run(running, stopped.clone())),
         ];
+        let serving = tokio::spawn(services.clone().run(events.clone(), stopped.clone()));
         events.tell(joined(reached_at));
         let tidying = broker.map(|broker| tokio::spawn(tidy(broker, rates, stopped)));
         Ok(Self {
@@ -290,6 +301,8 @@ impl Node {
             tidying,
             watching,
             events,
+            services,
+            serving,
         })
     }
 
@@ -332,6 +345,17 @@ impl Node {
         &self.deployments
     }
 
+    /// Serves this below a path such as `/shop`, where `services.address` of the configuration says. Its handlers can take
+    /// [`web::Stages`].
+    pub fn mount(&self, prefix: &str, service: web::Service) -> Result<web::Running, MountError> {
+        self.services.mount(prefix, service)
+    }
+
+    /// Where services listen, as soon as they do; none if that takes longer than this.
+    pub async fn services_address(&self, within: Duration) -> Option<SocketAddr> {
+        timeout(within, self.services.address()).await.ok()
+    }
+
     /// How long [`Node::drain`] may take, as it is configured now.
     pub fn drain_patience(&self) -> Duration {
         Duration::from_secs(self.config.effective().node.drain_seconds_max)
@@ -353,6 +377,11 @@ impl Node {
                 http.drain(patience).await;
             }
         };
+        let services = async {
+            if timeout(patience, self.serving).await.is_err() {
+                tracing::warn!("requests to services are cut off");
+            }
+        };
         let workers = stop_workers(&self.deployments, patience);
         let listeners = async {
             if let Some(listeners) = self.listeners {
@@ -360,7 +389,7 @@ impl Node {
             }
         };
         let events = self.events.closed(patience.min(CLOSE_TIMEOUT));
-        tokio::join!(listeners, http, workers, events);
+        tokio::join!(listeners, http, services, workers, events);
         let logs = self.app.logs.clone();
         if let Some(running) = self.app.running.get() {
             running.desk.close();

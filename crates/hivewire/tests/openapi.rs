@@ -382,6 +382,7 @@ fn deploy_and_change(node: &Checked) {
         .unwrap();
     let mut some = [0; 512];
     assert!(client.read(&mut some).unwrap() > 0);
+    node.get(200, "/api/v1/services");
     let page = node.get(200, "/api/v1/clients?limit=10");
     let id = page["clients"][0]["id"].as_u64().unwrap();
     node.delete(200, &format!("/api/v1/clients/{id}"));

@@ -4,6 +4,9 @@
 #[allow(dead_code)]
 mod common;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use common::Hive;
 use serde_json::json;
 
@@ -268,4 +271,29 @@ fn secrets_never_show() {
     }
     // The control: the search does find what is there.
     assert!(hive.ready["studio"].as_str().unwrap().contains(&token));
+}
+
+/// What lies unread when a connection ends takes the rest of the answer with it.
+#[test]
+fn a_large_answer_comes_whole_though_nobody_wants_the_body() {
+    let hive = Hive::start();
+    let (address, token) = (hive.address("http"), hive.token());
+    let head = format!(
+        "GET /api/v1/openapi.json HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"
+    );
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(common::TIMEOUT)).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        // Meanwhile the node could answer.
+        assert_eq!(hive.rest("GET", "/api/v1/node", "").status, 200);
+        let _ = stream.write_all(b"{}");
+        let mut answer = Vec::new();
+        let read = stream.read_to_end(&mut answer);
+        assert!(read.is_ok(), "{read:?} after {} bytes", answer.len());
+        let text = String::from_utf8(answer).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let length = format!("content-length: {}", body.len());
+        assert!(head.to_lowercase().contains(&length), "{head}");
+    }
 }

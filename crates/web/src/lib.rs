@@ -57,6 +57,14 @@
 //! # Ok::<(), web::ServiceError>(())
 //! ```
 //!
+//! What awaits something is an `async` function. It takes no state, which would be locked meanwhile, but
+//! [a second function](next_tick) can take what it found out, and state.
+//!
+//! - [`Running::serve`] serves it over connections that keep to limits, see [`edge`].
+//! - [`Running::explain`] says what happened so far, for each route, state and event loop; [`Running::metrics`] says it to
+//!   Prometheus, and [`Running::collector`] to a registry that has other metrics too.
+//! - [`Service::stages`] lets handlers send to stages of flows and ask them, see [`stages`].
+//!
 //! What it deliberately does not do: it keeps no state beyond the process, and it does not spread a service over several nodes;
 //! stages of flows do that.
 
@@ -68,6 +76,7 @@ pub mod loops;
 pub mod outcome;
 pub mod service;
 pub mod shared;
+pub mod stages;
 
 pub use access::{Class, Key, KeySource, OnPanic, Param, Read, Shared, Write};
 pub use axum::http::{HeaderMap, Method, StatusCode, Uri};
@@ -80,3 +89,4 @@ pub use outcome::{
     StreamSender, Streaming, Then, Tick, Upgrade, WebSocket, next_tick,
 };
 pub use service::{Explanation, Handler, Running, Service, ServiceError, Settings};
+pub use stages::Stages;

@@ -37,11 +37,11 @@ fn it_does_not_matter_how_requests_are_cut() {
     let bytes = requests.replace('\n', "\r\n").into_bytes();
     for cut in 1..bytes.len() {
         let mut client = server.connect();
+        let before = server.numbers().bytes_read;
         client.send_bytes(&bytes[..cut]);
         // So that both parts are read apart.
-        let sent = server.numbers().bytes_read;
         server.until("the first part is read", |numbers| {
-            numbers.bytes_read >= sent
+            numbers.bytes_read >= before + cut as u64
         });
         client.send_bytes(&bytes[cut..]);
         let bodies: Vec<_> = (0..3).map(|_| client.answer().body).collect();
@@ -220,7 +220,7 @@ fn a_body_that_nobody_reads_is_not_taken_for_a_request() {
     client.send_bytes(inner.as_bytes());
     assert_eq!(client.answer().body, "ignored");
     // The connection may go on or end after this, but nothing else is answered.
-    client.0.shutdown(std::net::Shutdown::Write).unwrap();
+    let _ = client.0.shutdown(std::net::Shutdown::Write);
     client.is_closed();
     assert_eq!(server.numbers().requests, 1);
 }

@@ -57,6 +57,13 @@ export function checkDocument(body: string) {
   return { sound: problems.length === 0, problems };
 }
 
+function served(before: NonNullable<MockFlow["http"]>, after: NonNullable<MockFlow["http"]>): string[] {
+  const named = (routes: typeof before) => routes.map((route) => ({ key: JSON.stringify(route), text: `${route.route} by ${route.stage}` }));
+  const old = named(before), now = named(after);
+  const parts = [...now.filter(({ key }) => !old.some((one) => one.key === key)).map(({ text }) => `answer ${text}`), ...old.filter(({ key }) => !now.some((one) => one.key === key)).map(({ text }) => `no longer ${text}`)];
+  return parts.length > 0 ? [`over HTTP: ${parts.join(", ")}`] : [];
+}
+
 export function applyDocument(flow: string, given: MockFlow, plan: boolean, if_match: string | undefined) {
   const at = flows.findIndex((one) => one.flow === flow);
   if (at >= 0 && if_match && if_match !== etagOf(flow)) throw new Refusal(412, "Changed meanwhile", "what is there is not what If-Match names");
@@ -66,6 +73,7 @@ export function applyDocument(flow: string, given: MockFlow, plan: boolean, if_m
     ...Object.keys(given.stages).filter((name) => !before[name]).map((name) => `add ${flow}/${name}`),
     ...Object.entries(given.stages).filter(([name, stage]) => before[name] && shape(before[name]) !== shape(stage)).map(([name]) => `change ${flow}/${name}: its settings, between two batches`),
     ...Object.keys(before).filter((name) => !given.stages[name]).map((name) => `remove ${flow}/${name} once nothing waits for it`),
+    ...served(flows[at]?.http ?? [], given.http ?? []),
   ];
   if (!plan) {
     const list = at >= 0 ? kept(flow) : [];

@@ -19,6 +19,7 @@ export interface MockFlow {
   /** Events a second that its providers give. */
   pace: number;
   stages: Record<string, MockStage>;
+  http?: { route: string; stage: string; reply?: boolean; timeout?: string; headers?: string[] }[];
 }
 
 const at = (column: number, row = 0) => ({ x: 60 + column * 260, y: 120 + row * 140 });
@@ -31,6 +32,7 @@ export const flows: MockFlow[] = [
       words: { plugin: "flat-map", parameters: { to: "event.text.lower().words().map(w, {'word': w})" }, outputs: { out: ["count"] }, workers: 2, position: at(1) },
       count: { plugin: "aggregate", key: "json:/word", workers: 2, parameters: { by: "event.word", compute: { count: "count" } }, outputs: { out: ["queue:word-counts"] }, position: at(2) },
     },
+    http: [{ route: "POST /texts", stage: "words", reply: false }],
   },
   {
     flow: "sensor-alerts", description: "Warns if a sensor is too hot for a minute", delivery: "state-once", pace: 950,
@@ -41,6 +43,7 @@ export const flows: MockFlow[] = [
       hot: { plugin: "split", parameters: { outputs: [{ name: "alert", if: "event.average > 38.0" }] }, outputs: { alert: ["topic:alerts"], rest: ["store"] }, position: at(3, 0.5) },
       store: { plugin: "to-sqlite", parameters: { file: "sensors.db", table: "averages" }, position: at(4, 1) },
     },
+    http: [{ route: "PUT /sensors/{sensor}", stage: "check", reply: false }, { route: "GET /orders/{number}", stage: "check" }],
   },
   {
     flow: "order-enrichment", description: "Adds to each order what is known of its customer", delivery: "at-least-once", pace: 60,
@@ -49,6 +52,10 @@ export const flows: MockFlow[] = [
       customers: { plugin: "enrich", parameters: { key: "event.customer", file: "customers.csv" }, outputs: { out: ["bill"], missing: ["queue:orders-unknown"] }, position: at(1) },
       bill: { plugin: "billing@1.4.2", parameters: { currency: "EUR" }, outputs: { out: ["queue:bills"] }, workers: 3, position: at(2) },
     },
+    http: [
+      { route: "POST /orders", stage: "customers" }, { route: "GET /orders/{id}", stage: "bill", timeout: "2s", headers: ["accept"] }, { route: "DELETE /orders/{id}", stage: "bill" },
+      { route: "GET /invoices/{year}/{*path}", stage: "bill" },
+    ],
   },
   {
     flow: "crawl-site", description: "Fetches a site at the pace of its hosts", delivery: "state-once", pace: 8,

@@ -4,6 +4,7 @@ import { cluster } from "./cluster";
 import { flows, type MockFlow } from "./flows";
 import { applyDocument, checkDocument, documentOf, etagOf, flowOf, flowSchema, Refusal, versionOf, versionsOf } from "./documents";
 import { examples, plugins } from "./plugins";
+import { servicesShown } from "./services";
 import { countsOf, paused, queueNames, queueShown, stageShown, started_ms } from "./world";
 
 export interface Ask { if_match?: string | undefined; method: string; path: string; query: URLSearchParams; body: string }
@@ -77,6 +78,7 @@ export const routes: Record<string, Handler> = {
   "GET /api/v1/crawls/*/pages": () => ({ missing: {}, next: null, pages: [] }),
   "GET /api/v1/config": () => ({ node: NODE, keys: [{ key: "http.address", value: "127.0.0.1:8000", default: "127.0.0.1:8000", from: "default", changeable: false }, { key: "broker.queues.messages_max", value: 1_000_000, default: 1_000_000, from: "default", changeable: true }] }),
   "GET /api/v1/requests": () => ({ next: null, requests: [] }),
+  "GET /api/v1/services": servicesShown,
   "GET /api/v1/history": () => ({ next: null, history: [] }),
   ...broker,
   ...cluster,

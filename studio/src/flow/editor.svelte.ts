@@ -8,10 +8,11 @@ import { checkLocally, joinProblems } from "./model/check";
 import { copyStages, pasteStages } from "./model/clipboard";
 import * as commands from "./model/commands";
 import { differenceOf, isSame, marksOf, type Mark } from "./model/diff";
-import { emptyDocument, placeOf, pluginId, type Doc, type Position, type Stage } from "./model/document";
+import { emptyDocument, placeOf, pluginId, type Doc, type HttpRoute, type Position, type Stage } from "./model/document";
 import { heightOf, layoutAll, placesOf } from "./model/ends";
 import { END_HEIGHT, END_WIDTH, NODE_WIDTH } from "./model/geometry";
 import { edgeId, edgesOf, graphOf, type GraphEdge, type GraphEnd } from "./model/graph";
+import * as http from "./model/http";
 import { historyOf, perform, redo, undo, type History } from "./model/history";
 import { leadsTo, likelyOutput, outputsOf, pluginOf, whyNot, type Plugins } from "./model/plugins";
 import { endPlaces } from "./drafts";
@@ -63,11 +64,17 @@ export class Editor {
   readonly graph = $derived(graphOf(this.doc));
   readonly loose = $derived(this.#loose.filter((target) => !this.graph.ends.some((end) => end.target === target)).map((target): GraphEnd => ({ target, place: placeOf(this.doc, target) as GraphEnd["place"], from: [] })));
   readonly places = $derived(placesOf(this.doc, this.plugins, this.#ends, this.loose));
-  readonly problems = $derived(joinProblems(checkLocally(this.doc, this.plugins), this.said));
+  readonly problems = $derived(http.named(this.doc, joinProblems(checkLocally(this.doc, this.plugins), this.said)));
   readonly errors = $derived(this.problems.filter(({ severity }) => severity === "error"));
   readonly problemsByStage = $derived.by(() => {
     const found = new Map<string, DocumentProblem[]>();
     for (const one of this.problems) if (one.stage) found.set(one.stage, [...(found.get(one.stage) ?? []), one]);
+    return found;
+  });
+  /** Routes by the stage that gets their requests. */
+  readonly routes = $derived.by(() => {
+    const found = new Map<string, http.Placed[]>();
+    for (const [index, route] of (this.doc.http ?? []).entries()) found.set(route.stage, [...(found.get(route.stage) ?? []), { index, route }]);
     return found;
   });
   readonly selectedStage = $derived(this.selection.stages.length === 1 && this.selection.edges.length + this.selection.ends.length === 0 ? (this.selection.stages[0] ?? null) : null);
@@ -300,6 +307,18 @@ export class Editor {
     this.perform(label, commands.setStage(this.doc, stage, value));
   }
 
+  addRoute(stage: string): void {
+    this.perform(`${stage} answers requests`, http.addRoute(this.doc, stage));
+  }
+
+  setRoute(index: number, route: HttpRoute, what: string): void {
+    this.perform(`${what} of a route of ${route.stage} changed`, http.setRoute(this.doc, index, route), `http.${index}.${what}`);
+  }
+
+  removeRoute({ index, route }: http.Placed): void {
+    this.perform(`${route.stage} answers ${route.route} no more`, http.removeRoute(this.doc, index));
+  }
+
   move(positions: ReadonlyMap<string, Position>, what = ""): void {
     const rounded = new Map([...positions].map(([id, { x, y }]) => [id, { x: Math.round(x), y: Math.round(y) }]));
     const ends = [...rounded].filter(([id]) => !(id in this.doc.stages));
@@ -361,7 +380,7 @@ export class Editor {
     if (next) {
       this.goTo(next);
       this.say(`${next}, ${this.doc.stages[next]?.plugin}`);
-    } else this.say(forwards ? `${from} leads to no stage` : `Nothing leads to ${from}`);
+    } else this.say(forwards ? `${from} leads to no stage` : this.routes.has(from) ? `Only requests over HTTP lead to ${from}` : `Nothing leads to ${from}`);
   }
 
   /** Why there can be no such edge; null if there can. */

@@ -1,6 +1,7 @@
 // The document as Svelte Flow wants it. A node that shows the same as before stays the same object, and is not drawn anew.
 import { Position, type Edge, type Node } from "@xyflow/svelte";
 import type { PalettePlugin } from "../api/types";
+import { plural } from "../format/numbers";
 import type { Editor } from "./editor.svelte";
 import type { Mark } from "./model/diff";
 import { fullTarget, same, type Place, type Stage } from "./model/document";
@@ -15,6 +16,8 @@ export interface StageData extends Record<string, unknown> {
   plugin: PalettePlugin | undefined;
   outputs: OutputShown[];
   mark: Mark | undefined;
+  /** The requests that it answers. */
+  routes: readonly string[];
   /** Taken out here, but still running. */
   ghost: boolean;
   runs: boolean;
@@ -59,15 +62,16 @@ export function nodesFor(editor: Editor, before: readonly FlowNode[], ghosts: bo
     const old = known.get(id) as Node<StageData, "stage"> | undefined;
     const mark = ghost ? "removed" : marks.get(name);
     const runs = !ghost && editor.isRunning(name);
-    if (old && old.data.stage === stage && old.data.plugin === plugin && old.data.mark === mark && old.data.runs === runs && old.position.x === at.x && old.position.y === at.y) return old;
+    const routes = ghost ? [] : (editor.routes.get(name) ?? []).map(({ route }) => route.route);
+    if (old && same(old.data.routes, routes) && old.data.stage === stage && old.data.plugin === plugin && old.data.mark === mark && old.data.runs === runs && old.position.x === at.x && old.position.y === at.y) return old;
     const outputs = outputsOf(stage, plugin);
     const provider = plugin?.kind === "provider";
     const height = nodeHeight(outputs.length);
     return {
       id, type: "stage", position: at, width: NODE_WIDTH, height, measured: { width: NODE_WIDTH, height }, handles: handles(provider, outputs), selected: old?.selected ?? (!ghost && selected.has(name)),
       draggable: !ghost, selectable: !ghost, connectable: !ghost, focusable: !ghost,
-      ariaLabel: ghost ? `${name}, goes when this is applied` : `Stage ${name}, ${stage.plugin}${provider ? ", provider" : ""}`,
-      data: { name, address: `${doc.flow}/${name}`, stage, plugin, outputs, mark, ghost, runs },
+      ariaLabel: ghost ? `${name}, goes when this is applied` : `Stage ${name}, ${stage.plugin}${provider ? ", provider" : ""}${routes.length > 0 ? `, answers ${plural(routes.length, "route")} over HTTP` : ""}`,
+      data: { name, address: `${doc.flow}/${name}`, stage, plugin, outputs, mark, routes, ghost, runs },
     };
   };
   const made: FlowNode[] = [];

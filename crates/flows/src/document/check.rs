@@ -1,6 +1,6 @@
 //! Whether a document makes sense, before anything of it runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kernel::descriptor::{Descriptor, PluginKind};
 use kernel::{Address, Name};
@@ -8,6 +8,7 @@ use runtime::{BUCKETS, WORKERS_MAX};
 
 use serde_json::Value;
 
+use super::http::HttpTable;
 use super::model::{Document, Limits, Stage};
 use super::parameters::Schemas;
 use super::place::Place;
@@ -69,6 +70,7 @@ pub fn check(document: &Document, catalogue: &dyn Catalogue) -> Problems {
         check.stage(name, stage);
     }
     check.inputs();
+    check.routes();
     check.problems
 }
 
@@ -333,8 +335,9 @@ impl<'a> Check<'a> {
     /// Any client can talk to any stage, so one without an edge may be meant so.
     fn inputs(&mut self) {
         let edges = self.document.edges();
-        let fed: std::collections::BTreeSet<&str> =
-            edges.iter().map(|edge| edge.to.as_str()).collect();
+        let fed = edges.iter().map(|edge| edge.to.as_str());
+        let asked = self.document.http.iter().map(|route| route.stage.as_str());
+        let fed: BTreeSet<&str> = fed.chain(asked).collect();
         for name in self.document.stages.keys() {
             let is_known = self.descriptors.contains_key(name.as_str());
             if is_known && !self.is_provider(name) && !fed.contains(name.as_str()) {
@@ -344,6 +347,45 @@ impl<'a> Check<'a> {
                 );
                 self.problems.warning(&Path::stage(name), message);
             }
+        }
+    }
+
+    fn routes(&mut self) {
+        let mut table = HttpTable::default();
+        for (index, route) in self.document.http.iter().enumerate() {
+            let path = Path::default().to("http").to(index);
+            match route.pattern() {
+                Err(reason) => self.problems.error(&path.to("route"), reason),
+                Ok(pattern) => {
+                    if let Err(other) = table.insert(&pattern, ()) {
+                        let message = format_args!(
+                            "the route for {other} takes the same requests: take one of them out"
+                        );
+                        self.problems.error(&path.to("route"), message);
+                    }
+                }
+            }
+            self.route_stage(&route.stage, &path.to("stage"));
+            if let Some(reason) = route.wrong_timeout() {
+                self.problems.error(&path.to("timeout"), reason);
+            }
+            if let Some((header, reason)) = route.wrong_header() {
+                let path = path.to("headers").to(header);
+                self.problems.error(&path, reason);
+            }
+        }
+    }
+
+    fn route_stage(&mut self, stage: &str, path: &Path) {
+        if !self.document.stages.contains_key(stage) {
+            let names = self.document.stages.keys().map(String::as_str);
+            let hint = hint(stage, names);
+            let message = format_args!("there is no stage {stage:?} in this flow{hint}");
+            self.problems.error(path, message);
+        } else if self.is_provider(stage) {
+            let message =
+                format_args!("{stage} is a provider and has no input: it cannot get requests");
+            self.problems.error(path, message);
         }
     }
 }

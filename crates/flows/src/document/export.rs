@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::http::HttpRoute;
 use super::model::{Document, Stage, USUAL_OUTPUT};
 
 /// A table that makes a longer line gets lines of its own.
@@ -27,6 +28,9 @@ const STAGE_FIELDS: [&str; 16] = [
     "position",
 ];
 
+/// The fields of a route, in the order in which they are written.
+const ROUTE_FIELDS: [&str; 5] = ["route", "stage", "reply", "timeout", "headers"];
+
 impl Document {
     /// The document as TOML.
     pub fn to_toml(&self) -> String {
@@ -45,7 +49,22 @@ impl Document {
                 write_stage(name, stage, &mut text);
             }
         }
+        for route in &self.http {
+            write_route(route, &mut text);
+        }
         text
+    }
+}
+
+fn write_route(route: &HttpRoute, text: &mut String) {
+    let Ok(Value::Object(fields)) = serde_json::to_value(route) else {
+        return;
+    };
+    *text += "\n[[http]]\n";
+    for field in ROUTE_FIELDS {
+        if let Some(value) = fields.get(field) {
+            *text += &line(field, value);
+        }
     }
 }
 
@@ -160,6 +179,11 @@ mod tests {
             plugin = "source"
             workers = 2
             parameters = { "a key" = 1.0 }
+            [[http]]
+            stage = "a"
+            reply = false
+            headers = ["accept"]
+            route = "POST /a"
         "#;
         let document = Document::parse(text).unwrap().document;
         let expected = r#"flow = "f"
@@ -178,6 +202,12 @@ supervision = { tries_max = 9 }
 [stages.a.parameters]
 one = "a rather long text that does not fit"
 two = ["another one", "and one more that is long"]
+
+[[http]]
+route = "POST /a"
+stage = "a"
+reply = false
+headers = ["accept"]
 "#;
         assert_eq!(document.to_toml(), expected);
         let again = Document::parse(expected).unwrap().document;

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::http::HttpRoute;
 use super::period::Period;
 use super::place::{OneOrMany, Place, Sender};
 use super::plugin_reference::PluginReference;
@@ -33,6 +34,9 @@ pub struct Document {
     /// Its stages by their names.
     #[serde(default)]
     pub stages: BTreeMap<String, Stage>,
+    /// Requests over HTTP that its stages answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub http: Vec<HttpRoute>,
 }
 
 /// What is promised about events.
@@ -213,6 +217,7 @@ impl Document {
             description: String::new(),
             delivery: Promise::default(),
             stages: BTreeMap::new(),
+            http: Vec::new(),
         }
     }
 

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::graph::downstream_first;
+use super::http::HttpRoute;
 use super::model::{Document, Stage};
 use super::router::RouterChoice;
 
@@ -51,6 +52,13 @@ pub enum Step {
     Remove {
         /// Their names.
         stages: Vec<String>,
+    },
+    /// Other requests over HTTP are answered than before.
+    Serve {
+        /// Routes that are answered from now on, as `POST /orders by orders`.
+        added: Vec<String>,
+        /// Routes that are not answered any more.
+        removed: Vec<String>,
     },
 }
 
@@ -122,7 +130,19 @@ pub fn plan(old: Option<&Document>, new: &Document) -> Plan {
         steps.extend(there.into_iter().filter_map(|name| change(old, new, name)));
     }
     steps.extend(removals(old, new));
+    steps.extend(serve(old, new));
     Plan { steps }
+}
+
+fn serve(old: &Document, new: &Document) -> Option<Step> {
+    let is_in = |all: &[HttpRoute], one: &HttpRoute| all.contains(one);
+    let added = new.http.iter().filter(|route| !is_in(&old.http, route));
+    let removed = old.http.iter().filter(|route| !is_in(&new.http, route));
+    let named = |route: &HttpRoute| format!("{} by {}", route.route, route.stage);
+    let added: Vec<String> = added.map(named).collect();
+    let removed: Vec<String> = removed.map(named).collect();
+    let is_other = !added.is_empty() || !removed.is_empty();
+    is_other.then_some(Step::Serve { added, removed })
 }
 
 fn add(new: &Document, name: &str) -> Step {
@@ -260,6 +280,12 @@ impl fmt::Display for Step {
             Self::Remove { stages } => {
                 let stages = stages.join(" and ");
                 write!(f, "remove {stages} once nothing waits there")
+            }
+            Self::Serve { added, removed } => {
+                let added = added.iter().map(|route| format!("answer {route}"));
+                let removed = removed.iter().map(|route| format!("no longer {route}"));
+                let routes: Vec<String> = added.chain(removed).collect();
+                write!(f, "over HTTP: {}", routes.join(", "))
             }
         }
     }

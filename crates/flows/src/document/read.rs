@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::fields::fields_of;
+use super::http::{HttpRoute, ROUTES_MAX};
 use super::json_text::read_json;
 use super::model::{Document, Limits, Position, Scale, Stage, USUAL_OUTPUT};
 use super::place::{OneOrMany, Place, check_stage_name};
@@ -113,6 +114,8 @@ fn read_document(
             return None;
         }
     };
+    let routes = members.remove("http").unwrap_or_else(|| json!([]));
+    let routes = read_routes(routes, &root.to("http"), problems);
     let sample = json!({ "flow": "-" });
     let document: Option<Document> = read_struct(&members, &sample, &root, problems);
     let mut document = document?;
@@ -121,6 +124,7 @@ fn read_document(
         return None;
     }
     document.stages = stages;
+    document.http = routes;
     normalise(&mut document, positions, problems);
     Some(document)
 }
@@ -150,6 +154,29 @@ fn read_stages(
         if let Some(stage) = read_struct(&members, &sample, &path, problems) {
             read.insert(name, stage);
         }
+    }
+    read
+}
+
+fn read_routes(routes: Value, path: &Path, problems: &mut Problems) -> Vec<HttpRoute> {
+    let Value::Array(routes) = routes else {
+        problems.error(path, "routes are a list: write [[http]] for each");
+        return Vec::new();
+    };
+    if routes.len() > ROUTES_MAX {
+        let count = routes.len();
+        problems.error(path, format_args!("a flow has at most {ROUTES_MAX} routes, this one has {count}: make several flows of it"));
+        return Vec::new();
+    }
+    let mut read = Vec::new();
+    let sample = json!({ "route": "GET /", "stage": "s" });
+    for (index, route) in routes.into_iter().enumerate() {
+        let path = path.to(index);
+        let Value::Object(members) = route else {
+            problems.error(&path, "a route is a table: write [[http]] for each");
+            continue;
+        };
+        read.extend(read_struct::<HttpRoute>(&members, &sample, &path, problems));
     }
     read
 }

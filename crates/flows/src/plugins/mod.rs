@@ -21,6 +21,7 @@ mod table;
 mod worker;
 
 mod aggregate;
+mod answer;
 mod batch;
 mod deduplicate;
 mod enrich;
@@ -94,6 +95,7 @@ pub static BUILT_IN: &[BuiltIn] = &[
     BuiltIn::of::<prioritise::Prioritise>(),
     BuiltIn::of::<batch::Batch>(),
     BuiltIn::of::<enrich::Enrich>(),
+    BuiltIn::of::<answer::Answer>(),
     BuiltIn::of::<to_file::ToFile>(),
     BuiltIn::of::<to_bus::ToQueue>(),
     BuiltIn::of::<to_bus::ToTopic>(),

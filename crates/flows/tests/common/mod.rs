@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flows::document::{
-    Document, Limits, OneOrMany, Period, Place, Position, Promise, Scale, Stage,
+    Document, HttpRoute, Limits, OneOrMany, Period, Place, Position, Promise, Scale, Stage,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -13,14 +13,36 @@ use serde_json::{Value, json};
 /// Few names, so that documents share some.
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f-1", "g_2"];
 
+const ROUTES: [&str; 4] = [
+    "GET /",
+    "POST /orders",
+    "GET /orders/{id}",
+    "PUT /files/{*rest}",
+];
+
 pub fn documents() -> impl Strategy<Value = Document> {
     let stages = btree_map(names(), stages(), 0..6);
-    (text(), promises(), stages).prop_map(|(description, delivery, stages)| Document {
+    let all = (text(), promises(), stages, routes());
+    all.prop_map(|(description, delivery, stages, http)| Document {
         description,
         delivery,
         stages,
+        http,
         ..Document::new("flow")
     })
+}
+
+/// Routes of which the rest is always the same, so that a name tells them apart.
+fn routes() -> impl Strategy<Value = Vec<HttpRoute>> {
+    let routes = btree_map(prop::sample::select(ROUTES.as_slice()), names(), 0..3);
+    let route = |(route, stage): (&str, String)| HttpRoute {
+        route: route.to_owned(),
+        stage,
+        reply: !route.starts_with("PUT"),
+        timeout: route.starts_with("POST").then(|| Period::from_millis(700)),
+        headers: vec!["accept".to_owned(); usize::from(route.starts_with("GET"))],
+    };
+    routes.prop_map(move |routes| routes.into_iter().map(route).collect())
 }
 
 fn names() -> impl Strategy<Value = String> {

@@ -1,5 +1,6 @@
 //! Built-in plug-ins: one suite that all of them pass, and models of those that compute over many events.
 
+mod answers;
 mod contract;
 mod examples;
 mod models;

@@ -54,7 +54,7 @@ pub fn environment_with_bus() -> Environment {
 pub fn events(id: &str, count: u64) -> Option<Vec<Value>> {
     let event = |n: u64| {
         Some(match id {
-            "map" => json!({ "id": n, "price": n * 3, "count": 2 }),
+            "map" | "answer" => json!({ "id": n, "price": n * 3, "count": 2 }),
             "filter" | "split" => {
                 json!({ "id": n, "total": n as i64 * 100 - 200, "customer": "c" })
             }

@@ -22,6 +22,9 @@ pub(super) struct Join {
     /// Where HTTP listens, or `off` [default: a free port of 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<Address>,
+    /// Where services listen once there is one, or `off` [default: a free port of 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    services: Option<Address>,
     /// Allow addresses that other machines can reach, although nothing is encrypted
     #[arg(long)]
     allow_remote: bool,
@@ -40,6 +43,7 @@ impl Join {
         let overrides = Overrides {
             data: Some(data.unwrap_or_else(|| format!("hivewire-{name}").into())),
             http: Some(self.http.unwrap_or(Address::loopback(0))),
+            services: Some(self.services.unwrap_or(Address::loopback(0))),
             allow_remote: self.allow_remote,
             node,
             prefetch: self.node.prefetch,

@@ -31,6 +31,7 @@ mod publish;
 mod queues;
 mod run;
 mod send;
+mod services;
 mod stop;
 mod subscribe;
 mod time;
@@ -155,6 +156,8 @@ enum Command {
     Send(send::Send),
     /// Send a message to a stage or worker and print the reply
     Ask(send::Ask),
+    /// Show which requests over HTTP stages answer, where, and how it goes with them
+    Services(services::Services),
     /// Show what the workers of a stage wrote, or the logs of all nodes
     Logs(logs::Logs),
     /// Stop a flow, a stage or a worker; what waits stays in the queue
@@ -216,6 +219,7 @@ impl Command {
             Self::Explain(command) => command.run(global),
             Self::Send(command) => command.run(global),
             Self::Ask(command) => command.run(global),
+            Self::Services(command) => command.run(global),
             Self::Logs(command) => command.run(global),
             Self::Stop(command) => command.run(global),
             Self::Restart(command) => command.run(global),

@@ -31,6 +31,9 @@ pub(super) struct Up {
     /// Where HTTP listens, or `off` [default: 127.0.0.1:8000]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<Address>,
+    /// Where services listen once there is one, or `off` [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    services: Option<Address>,
     /// Where STOMP listens, or `off` [default: 127.0.0.1:61613]
     #[arg(long, value_name = "ADDRESS")]
     stomp: Option<Address>,
@@ -49,6 +52,7 @@ impl Up {
         let overrides = Overrides {
             data: global.data.clone(),
             http: self.http,
+            services: self.services,
             stomp: self.stomp,
             gamq: self.gamq,
             allow_remote: self.allow_remote,

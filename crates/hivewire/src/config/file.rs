@@ -12,6 +12,7 @@ use crate::cluster::NodeSettings;
 use crate::deploy::{DeploySettings, PluginSettings};
 use crate::logs::LogSettings;
 use crate::rest::CONNECTIONS_MAX;
+use crate::services::ServiceSettings;
 
 /// Everything that may stand in the file. What does not stand there has its default.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,6 +30,8 @@ pub struct ConfigFile {
     pub node: NodeSettings,
     /// How HTTP is served.
     pub http: HttpSettings,
+    /// How services are reached.
+    pub services: ServiceSettings,
     /// How STOMP is spoken.
     pub stomp: StompSettings,
     /// How gamq is spoken.
@@ -65,6 +68,7 @@ impl Default for ConfigFile {
             users,
             node: NodeSettings::default(),
             http: HttpSettings::default(),
+            services: ServiceSettings::default(),
             stomp,
             gamq,
             broker: broker::Settings::default(),
@@ -167,6 +171,8 @@ impl ConfigFile {
         self.allow_remote |= flags.allow_remote;
         self.http.address = flags.http.unwrap_or(self.http.address);
         self.http.allow_remote |= flags.allow_remote;
+        self.services.allow_remote |= flags.allow_remote;
+        self.services.address = flags.services.unwrap_or(self.services.address);
         self.stomp.address = flags.stomp.unwrap_or(self.stomp.address);
         self.gamq.address = flags.gamq.unwrap_or(self.gamq.address);
         self.node.apply(&flags.node);

@@ -15,6 +15,7 @@ use crate::alerts::{AlertError, AlertSettings, Plan};
 use crate::cluster::NodeSettings;
 use crate::deploy::DeploySettings;
 use crate::logs::{LogError, LogSettings};
+use crate::services::ServiceSettings;
 
 pub use self::file::{ConfigFile, HttpSettings, JournalSettings, SyncSetting, WorkerSettings};
 pub use self::keys::{KnownKey, known_keys};
@@ -88,6 +89,8 @@ pub struct Overrides {
     pub data: Option<PathBuf>,
     /// Where HTTP is served.
     pub http: Option<Address>,
+    /// Where services are reached.
+    pub services: Option<Address>,
     /// Where STOMP is served.
     pub stomp: Option<Address>,
     /// Where gamq is served.
@@ -112,6 +115,8 @@ impl Overrides {
             ("gamq.address", self.gamq.is_some()),
             ("allow_remote", self.allow_remote),
             ("http.allow_remote", self.allow_remote),
+            ("services.address", self.services.is_some()),
+            ("services.allow_remote", self.allow_remote),
             ("node.name", self.node.name.is_some()),
             ("node.labels", !self.node.labels.is_empty()),
             ("node.bus", !self.node.bus.is_empty()),
@@ -145,6 +150,8 @@ pub struct Config {
     pub node: NodeSettings,
     /// How HTTP is served.
     pub http: HttpSettings,
+    /// How services are reached.
+    pub services: ServiceSettings,
     /// How the message protocols are served.
     pub listeners: listeners::Settings,
     /// How queues and topics behave.
@@ -225,6 +232,7 @@ impl Config {
             users,
             node,
             http,
+            services,
             stomp,
             gamq,
             broker,
@@ -244,6 +252,7 @@ impl Config {
             data,
             node,
             http,
+            services,
             listeners: listeners::Settings {
                 stomp,
                 gamq,
@@ -314,6 +323,11 @@ mod tests {
             [http]
             address = "off"
             hosts = ["hive.example"]
+            [services]
+            address = "off"
+            origins = ["https://front.example"]
+            [services.limits]
+            body_bytes_max = 5
             [stomp]
             address = "127.0.0.1:1"
             [gamq]

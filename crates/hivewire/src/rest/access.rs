@@ -40,7 +40,7 @@ impl AllowedHosts {
         self.configured.iter().any(|c| c == host || c == name)
     }
 
-    fn allows(&self, host: &str) -> bool {
+    pub fn allows(&self, host: &str) -> bool {
         let host = host.to_lowercase();
         if self.is_configured(&host) {
             return true;
@@ -57,7 +57,7 @@ impl AllowedHosts {
         }
     }
 
-    fn allows_origin(&self, origin: &str, host: &str) -> bool {
+    pub fn allows_origin(&self, origin: &str, host: &str) -> bool {
         let origin = origin.to_lowercase();
         let host = host.to_lowercase();
         let from = |scheme: &str| origin.strip_prefix(scheme) == Some(host.as_str());

@@ -27,6 +27,7 @@ use crate::live::Live;
 use crate::logs::LogStore;
 use crate::rates::Rates;
 use crate::secret::Secret;
+use crate::services::Services;
 
 /// Bodies of all requests together may take this much memory, in units of [`BUDGET_UNIT_BYTES`].
 const BODIES_BYTES_MAX: usize = 256 << 20;
@@ -105,6 +106,8 @@ pub(crate) struct Running {
     pub live: Arc<Live>,
     /// Asks this node and others for something.
     pub desk: Arc<Desk>,
+    /// What is answered over HTTP for others.
+    pub services: Arc<Services>,
 }
 
 impl Running {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::body::{Body, HttpBody, to_bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::Response;
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -21,6 +23,8 @@ pub(super) const REQUEST_BYTES_MAX: usize = kernel::limits::BODY_BYTES_MAX / 3 *
 /// Requests that only say what to do.
 pub(super) const ORDER_BYTES_MAX: usize = 64 << 10;
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a body is waited for that nobody wants.
+const UNWANTED_TIMEOUT: Duration = Duration::from_secs(5);
 const BUDGET_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads a whole body of at most `bytes_max`.
@@ -45,6 +49,24 @@ pub(super) async fn read(
         Ok(Err(_)) if content_length(headers).is_none() => Err(too_large()),
         Ok(Err(error)) => Err(Problem::bad_request(format!("the body broke off: {error}"))),
     }
+}
+
+/// Reads what a request brings although its handler wants nothing. What lies unread when a connection ends makes the system throw
+/// away the rest of a large answer before the client has read it.
+pub(super) async fn leave_nothing(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let reading = read(&app, &parts.headers, body, ORDER_BYTES_MAX);
+    if !matches!(timeout(UNWANTED_TIMEOUT, reading).await, Ok(Ok(_))) {
+        tracing::debug!("a body that nobody wants cannot be read");
+    }
+    next.run(Request::from_parts(parts, Body::empty())).await
 }
 
 /// Waits a little for room for so many bytes, which is given back when the permit is dropped.

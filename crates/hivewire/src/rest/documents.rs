@@ -199,6 +199,10 @@ pub(super) async fn apply(
         }
     };
     let applied = applied.map_err(|error| located(error, &parsed))?;
+    if !query.plan {
+        // Whoever has applied a document may ask at its routes at once.
+        running.services.refresh().await;
+    }
     let there = match query.plan {
         true => deployments
             .flow_document(&flow)

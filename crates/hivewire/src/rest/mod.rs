@@ -34,6 +34,7 @@ mod queues;
 mod registry;
 mod requests;
 mod sending;
+mod services;
 mod socket;
 mod stream;
 mod studio;
@@ -52,7 +53,7 @@ use self::messages::EntryShown;
 pub(crate) use self::node::{JournalState, journal_state};
 pub(crate) use self::openapi::text as openapi_text;
 use self::operation::{Handler, delete, get, post, put};
-use self::problem::Problem;
+pub(crate) use self::problem::Problem;
 pub(crate) use self::requests::Peer;
 use self::views::MessageShown;
 use crate::deploy::{DefinitionShown, FoundPlugin};
@@ -168,6 +169,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/api/v1/events", "what happens, over a WebSocket or as lines of JSON", || get(events::listen).streams::<events::EventShown>()),
     route("GET", "/api/v1/live", "numbers of stages, edges and queues as they change, over a WebSocket, or once as JSON", || get(live::watch).gives_json::<live::LiveShown>(200)),
     route("POST", "/api/v1/general", "says something to all nodes and all who listen", || post(general::say).once()),
+    route("GET", "/api/v1/services", "requests over HTTP that stages and handlers of this node answer, and how it goes with them", || get(services::show)),
     route("POST", "/api/v1/messages/{address}", "sends to a stage, a worker, a queue or a topic", || post(sending::send).once().fails(&[504, 507])),
     route("POST", "/api/v1/asks/{address}", "asks a stage or a worker and answers with its reply", || post(sending::ask).gives_json::<MessageShown>(200).gives("*/*").once().fails(&[502, 504, 507])),
     route("GET", "/registry/system/list", "all nodes that live, as systems", || get(registry::list)),
@@ -184,6 +186,10 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             router: mut handler,
             operation,
         } = (route.handler)();
+        if !operation.takes_body {
+            let leave_nothing = middleware::from_fn_with_state(app.clone(), body::leave_nothing);
+            handler = handler.route_layer(leave_nothing);
+        }
         if operation.once {
             let once = middleware::from_fn_with_state(app.clone(), idempotency::once);
             handler = handler.route_layer(once);

@@ -51,6 +51,8 @@ pub(super) struct Operation {
     pub headers: Vec<(&'static str, &'static str)>,
     /// The body of a request, in one of these types.
     pub body: Vec<Content>,
+    /// Whether it reads a body.
+    pub takes_body: bool,
     /// Whether there must be a body.
     pub needs_body: bool,
     /// Answers by status, if it went well.
@@ -77,6 +79,7 @@ impl Operation {
 
     /// What every reading of a body can end with.
     pub fn reads_body(&mut self) {
+        self.takes_body = true;
         self.fails.extend([400, 408, 413, 503]);
     }
 

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 /// Small segments, so that starting does not take long.
 const CONFIG: &str = "[journal]\nsegment_bytes = 1048576\n";
 
@@ -221,6 +221,8 @@ fn spawn(folder: &Path) -> (Child, Value) {
             "--stomp",
             "127.0.0.1:0",
             "--gamq",
+            "127.0.0.1:0",
+            "--services",
             "127.0.0.1:0",
         ])
         .stdin(Stdio::null())

@@ -64,5 +64,6 @@ mod word;
 
 pub use locks::{LOCKS_MAX, Locks, LocksBuilder};
 pub use numbers::{BUCKETS, Histogram, LockNumbers};
+pub(crate) use numbers::{SAMPLED, Times, is_sampled};
 pub use plan::{LockId, Mode, Plan, PlanError, WANTS_MAX, Want};
 pub use taken::{Overloaded, Parked, Taken};

@@ -11,7 +11,7 @@ use super::word::COUNT_WRAPS;
 pub const BUCKETS: usize = 40;
 
 /// Of what is taken without waiting, one in so many is measured, and counts as so many.
-const SAMPLED: u32 = 64;
+pub(crate) const SAMPLED: u32 = 64;
 
 /// What is known of one lock, as of now.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Histogram {
 }
 
 /// A histogram that threads add to.
-pub(super) struct Times {
+pub(crate) struct Times {
     buckets: [AtomicU64; BUCKETS],
     sum_ns: AtomicU64,
 }
@@ -93,7 +93,8 @@ impl Times {
         self.sum_ns.fetch_add(ns.saturating_mul(weight), Relaxed);
     }
 
-    fn snapshot(&self) -> Histogram {
+    /// What was counted so far.
+    pub fn snapshot(&self) -> Histogram {
         Histogram {
             buckets: std::array::from_fn(|bucket| self.buckets[bucket].load(Relaxed)),
             sum_ns: self.sum_ns.load(Relaxed),
@@ -204,7 +205,7 @@ impl Clock {
     /// Reads the clock for one in so many, chosen by how often a lock was taken. Reading it costs more than taking a lock.
     #[inline]
     pub fn sample(&self, count: u64) -> Since {
-        if is_sampled(count) {
+        if is_sampled(count, SAMPLED) {
             Since::sampled(self)
         } else {
             Since::UNMEASURED
@@ -212,11 +213,13 @@ impl Clock {
     }
 }
 
+/// Picks one in so many, which is a power of two.
+///
 /// The counts are scattered, since requests that come in turn would otherwise always be seen at the same one.
 #[inline]
-fn is_sampled(count: u64) -> bool {
+pub(crate) fn is_sampled(count: u64, one_in: u32) -> bool {
     let scattered = (count as u32).wrapping_mul(0x9E37_79B1);
-    scattered >> (u32::BITS - SAMPLED.ilog2()) == 0
+    scattered >> (u32::BITS - one_in.ilog2()) == 0
 }
 
 #[cfg(test)]
@@ -253,7 +256,7 @@ mod tests {
     fn one_in_so_many_is_sampled_whoever_comes_in_turn() {
         let sampled = |step: u64, offset: u64| {
             let counts = (0..1 << 16).map(|turn| turn * step + offset);
-            counts.filter(|&count| is_sampled(count)).count()
+            counts.filter(|&count| is_sampled(count, SAMPLED)).count()
         };
         let expected = (1 << 16) / SAMPLED as usize;
         for step in [1, 2, 3, 4, 5, 8, 60, 64] {

@@ -15,8 +15,8 @@ use super::then::Computation;
 pub enum Effect {
     /// It answered.
     Reply(Reply),
-    /// It will answer.
-    Later(Pin<Box<dyn Future<Output = Reply> + Send>>),
+    /// It will say later what is to be done.
+    Later(Pin<Box<dyn Future<Output = Effect> + Send>>),
     /// It wants something computed without its locks.
     Compute(Box<dyn Computation>),
     /// It gave something to the next callback.
@@ -39,6 +39,7 @@ pub trait Outcome {
     fn effect(self) -> Effect;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: IntoResponse> Outcome for T {
     fn effect(self) -> Effect {
         Effect::Reply(self.into_response())

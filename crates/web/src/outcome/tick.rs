@@ -120,6 +120,29 @@ pub struct NextTick<A, B> {
 /// let service = Service::new().share(Stock(10)).share(Sold(0));
 /// service.post("/buy/{count}", next_tick(reserve, sell)).build().unwrap();
 /// ```
+///
+/// The first may be an `async` function, which asks somebody while no state is locked:
+///
+/// ```
+/// use web::{Carried, Path, Service, Tick, Write, next_tick};
+///
+/// #[derive(Default)]
+/// struct Prices(Vec<u64>);
+///
+/// async fn ask(Path(item): Path<u64>) -> Tick<u64> {
+///     # async fn asked_elsewhere(item: u64) -> Option<u64> { Some(item) }
+///     match asked_elsewhere(item).await {
+///         Some(price) => Tick::next(price),
+///         None => Tick::reply("nobody knows"),
+///     }
+/// }
+///
+/// fn note(Carried(price): Carried<u64>, mut prices: Write<Prices>) {
+///     prices.0.push(price);
+/// }
+///
+/// Service::new().share(Prices::default()).post("/{item}", next_tick(ask, note)).build().unwrap();
+/// ```
 pub fn next_tick<A, B>(first: A, second: B) -> NextTick<A, B> {
     NextTick { first, second }
 }

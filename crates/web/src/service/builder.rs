@@ -14,6 +14,7 @@ use tower::{Layer, Service as TowerService};
 use crate::access::{Access, AnyCell, OnPanic, Scope, Shares, States};
 use crate::extract::Problem;
 use crate::outcome::Files;
+use crate::stages::Stages;
 
 use super::engine::Engine;
 use super::error::{Mistake, ServiceError};
@@ -33,6 +34,7 @@ pub struct Service {
     shares: Shares,
     entries: Vec<Entry>,
     settings: Settings,
+    stages: Option<Stages>,
 }
 
 impl Service {
@@ -128,7 +130,8 @@ impl Service {
     /// Puts all routes of another service below this prefix. They share the states of both, and the settings of this one.
     pub fn nest(mut self, prefix: &str, mut service: Service) -> Self {
         self.shares.extend(std::mem::take(&mut service.shares));
-        self.entries.push(Entry::Nest(prefix.to_owned(), service));
+        self.entries
+            .push(Entry::Nest(prefix.to_owned(), Box::new(service)));
         self
     }
 
@@ -164,6 +167,13 @@ impl Service {
 
     fn change(mut self, change: impl FnOnce(Router) -> Router + Send + 'static) -> Self {
         self.entries.push(Entry::Change(Box::new(change)));
+        self
+    }
+
+    /// Lets all handlers of this service, whenever they are added, take [`Stages`], and axum's handlers that are mounted take
+    /// `Extension<Stages>`. A service that is [nested](Service::nest) may have others.
+    pub fn stages(mut self, stages: Stages) -> Self {
+        self.stages = Some(stages);
         self
     }
 
@@ -229,6 +239,7 @@ impl Service {
             routes,
             engine,
             explanation,
+            edges: Arc::default(),
         };
         Ok(Running {
             inner: Arc::new(inner),
@@ -260,11 +271,17 @@ impl Assembly<'_> {
                     router.route(&path, on_service(filter, self.bind(route)))
                 }
                 Entry::Fallback(route) => router.fallback_service(self.bind(route)),
-                Entry::Nest(prefix, service) => router.nest(&prefix, self.assemble(service, false)),
+                Entry::Nest(prefix, service) => {
+                    router.nest(&prefix, self.assemble(*service, false))
+                }
                 Entry::Change(change) => change(router),
             };
         }
-        router.method_not_allowed_fallback(not_allowed)
+        let router = router.method_not_allowed_fallback(not_allowed);
+        match service.stages {
+            Some(stages) => router.layer(axum::Extension(stages)),
+            None => router,
+        }
     }
 
     fn bind(&mut self, route: PlannedRoute) -> RouteService {

@@ -25,8 +25,7 @@ pub(crate) struct Engine {
     pub loops: Arc<Loops>,
     inline_now: AtomicUsize,
     inline_max: OnceLock<usize>,
-    /// How many requests were answered with 503, since too many waited or for too long.
-    pub overloaded: AtomicU64,
+    overloaded: AtomicU64,
 }
 
 impl Engine {
@@ -120,6 +119,11 @@ impl Engine {
             Err(_) => receiver.await,
         };
         ended.map_err(|_| self.refuse(LOOPS_FULL))
+    }
+
+    /// How many requests were answered with 503, since too many waited or for too long.
+    pub fn overloaded(&self) -> u64 {
+        self.overloaded.load(Ordering::Relaxed)
     }
 
     pub fn refuse(&self, why: &str) -> Problem {

@@ -3,15 +3,17 @@
 use std::any::TypeId;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::access::{Access, Class, Scope, Shares};
 use crate::locks::Mode;
 
+use super::live::{LoopsLive, StateLive, TimesExplained, in_words};
 use super::plan::Declared;
 
 /// What a service knows about itself. Printed, it is a table for people; as JSON it is the same for programs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Explanation {
     /// The routes in the order in which they were added.
     pub routes: Vec<RouteExplained>,
@@ -22,13 +24,13 @@ pub struct Explanation {
     /// What is wrong with the service, so that it cannot be built.
     pub mistakes: Vec<String>,
     /// What the event loops did, if they run.
-    pub loops: Option<String>,
+    pub loops: Option<LoopsLive>,
     /// How many requests were answered with 503 so far.
     pub overloaded: u64,
 }
 
 /// A route.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RouteExplained {
     /// Its method.
     pub method: String,
@@ -43,7 +45,7 @@ pub struct RouteExplained {
 }
 
 /// A state that a callback takes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Taken {
     /// Which callback of the route takes it, counted from 1.
     pub callback: usize,
@@ -62,7 +64,7 @@ pub struct Taken {
 }
 
 /// What happened on a route so far.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RouteLive {
     /// How often its first function was called.
     pub calls: u64,
@@ -70,23 +72,28 @@ pub struct RouteLive {
     pub mean_ns: u64,
     /// Whether they run on I/O threads.
     pub is_inline: bool,
+    /// How long its first function takes, what it awaits included if it is an `async` one. Once calls have proven to be short, one
+    /// in 64 is measured.
+    pub taking: TimesExplained,
+    /// How long computations without the lock take that its functions want.
+    pub computing: TimesExplained,
     /// How many requests wait for computations.
     pub waiting_for_computations: usize,
 }
 
 /// A state.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StateExplained {
     /// Its name.
     pub name: String,
     /// Why no request gets it, if that is so.
     pub quarantine: Option<String>,
     /// What happened to its lock so far, if it runs.
-    pub live: Option<String>,
+    pub live: Option<StateLive>,
 }
 
 /// Whether requests of two routes can run at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Conflict {
     /// They can.
@@ -211,12 +218,15 @@ impl Explanation {
                 } else {
                     "event loops"
                 };
-                let micros = live.mean_ns as f64 / 1000.0;
-                write!(
-                    formatter,
-                    "  [{} calls, {micros:.1} µs, on {place}]",
-                    live.calls
-                )?;
+                write!(formatter, "  [{} calls, on {place}", live.calls)?;
+                if live.taking.count > 0 {
+                    let of_late = in_words(live.mean_ns);
+                    write!(formatter, ", of late {of_late}, {}", live.taking)?;
+                }
+                if live.computing.count > 0 {
+                    write!(formatter, "; computing {}", live.computing)?;
+                }
+                write!(formatter, "]")?;
             }
             writeln!(formatter)?;
         }

@@ -3,8 +3,6 @@
 use std::future::Future;
 use std::marker::PhantomData;
 
-use axum::response::IntoResponse;
-
 use crate::access::{Access, Param};
 use crate::extract::Extract;
 use crate::outcome::{Effect, NextTick, Outcome};
@@ -14,8 +12,8 @@ use super::callback::{Planned, Unbound};
 /// What can handle the requests of a route.
 ///
 /// That is any function of up to twelve parameters, each of which is a [`Param`], whose result is an [`Outcome`]. It may block
-/// and take long. Beside that it may be an `async` function if all its parameters come out of the request; and two functions
-/// [one after the other](crate::outcome::next_tick).
+/// and take long. Beside that it may be an `async` function if all its parameters come out of the request, whose result is an
+/// outcome too; and two functions [one after the other](crate::outcome::next_tick), of which the first may be an `async` one.
 ///
 /// An ordinary function that has proven to be short may be called on an I/O thread. So it must not start a runtime of its own
 /// (`block_on`): what has to await is an `async` function, or `inline_max` of the [settings](super::Settings) is `Some(0)`.
@@ -91,20 +89,21 @@ where
 /// An `async` function, called like others: what it gives back answers later.
 struct AsyncFunction<F>(F);
 
-/// What an `async` function gives back.
+/// What an `async` function gives back: an outcome, later.
 pub struct Later<F>(F);
 
 impl<F, R> Outcome for Later<F>
 where
     F: Future<Output = R> + Send + 'static,
-    R: IntoResponse,
+    R: Outcome,
 {
     fn declare(access: &mut Access) {
+        R::declare(access);
         access.waits();
     }
 
     fn effect(self) -> Effect {
-        Effect::Later(Box::pin(async move { self.0.await.into_response() }))
+        Effect::Later(Box::pin(async move { self.0.await.effect() }))
     }
 }
 
@@ -136,7 +135,7 @@ macro_rules! functions {
         where
             Function: Fn($($param),*) -> Waits + Send + Sync + 'static,
             Waits: Future<Output = Out> + Send + 'static,
-            Out: IntoResponse,
+            Out: Outcome,
             $($param: Extract,)*
         {
             type Params = ($($param,)*);
@@ -160,7 +159,7 @@ macro_rules! functions {
             $($param: Extract,)*
             Function: Fn($($param),*) -> Waits + Send + Sync + 'static,
             Waits: Future<Output = Out> + Send + 'static,
-            Out: IntoResponse + 'static,
+            Out: Outcome + 'static,
         {
             fn registered(handler: Function) -> Callbacks {
                 Ordinary::<Async<fn($($param),*) -> Waits>>::registered(AsyncFunction(handler))

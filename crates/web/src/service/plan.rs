@@ -14,14 +14,14 @@ use super::callback::Unbound;
 use super::engine::Engine;
 use super::error::Mistake;
 use super::flights::Flights;
-use super::pace::Pace;
+use super::pace::{Calls, Pace};
 use super::route::{Route, Step};
 
 /// What was added to a service, in order.
 pub(super) enum Entry {
     Route(PlannedRoute),
     Fallback(PlannedRoute),
-    Nest(String, Service),
+    Nest(String, Box<Service>),
     Change(Box<dyn FnOnce(Router) -> Router + Send>),
 }
 
@@ -64,7 +64,7 @@ impl PlannedRoute {
             reads_body: declared.steps.iter().any(Access::needs_body),
             engine: Arc::clone(engine),
             flights: Flights::new(engine.settings.computing_waiting_max),
-            computing: Pace::new(true),
+            computing: Pace::new(Calls::HoldLocks),
             name,
         })
     }

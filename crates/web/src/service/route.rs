@@ -21,7 +21,7 @@ use crate::outcome::{Answer, Computation, Computed, Effect, Reply};
 use super::callback::{Attempt, Callback, Prepared};
 use super::engine::Engine;
 use super::flights::{Flights, Joined, Lead};
-use super::pace::Pace;
+use super::pace::{Calls, Pace};
 
 /// Bodies that are larger are made sense of on an event loop and not on an I/O thread.
 const PARSED_INLINE_BYTES_MAX: usize = 16 << 10;
@@ -46,9 +46,14 @@ pub(crate) struct Step {
 
 impl Step {
     pub fn new(callback: Arc<dyn Callback>, class: Class, waits: bool) -> Self {
+        let calls = match class {
+            _ if waits => Calls::Wait,
+            Class::Stateless => Calls::Free,
+            Class::Shared | Class::Exclusive => Calls::HoldLocks,
+        };
         Self {
             callback,
-            pace: Pace::new(class != Class::Stateless),
+            pace: Pace::new(calls),
             waits,
         }
     }
@@ -83,7 +88,7 @@ impl Route {
         for (place, mut prepared) in prepared.into_iter().enumerate() {
             prepared.carry(carried.take());
             let effect = self.perform(place, prepared).await?;
-            match self.settle(effect).await? {
+            match self.settle(place, effect).await? {
                 Settled::Reply(reply) => return Ok(reply),
                 Settled::Next(value) => carried = Some(value),
             }
@@ -140,7 +145,7 @@ impl Route {
         };
         let step = &self.steps[place];
         if step.waits {
-            return Ok(prepared.run(held));
+            return Ok(step.pace.measured(|| prepared.run(held)));
         }
         if step.pace.is_short()
             && let Some(_inline) = self.engine.inline()
@@ -165,16 +170,25 @@ impl Route {
         self.engine.run_locked(&claim, expected_ns, run).await
     }
 
-    /// Does what a function wants done.
-    async fn settle(self: &Arc<Self>, effect: Effect) -> Result<Settled, Problem> {
-        match effect {
-            Effect::Reply(reply) => Ok(Settled::Reply(reply)),
-            Effect::Next(value) => Ok(Settled::Next(value)),
-            Effect::Compute(computation) => self.compute(computation).await.map(Settled::Reply),
-            Effect::Later(later) => {
-                let reply = CaughtPanics { future: later }.await;
-                Ok(Settled::Reply(reply.ok_or_else(|| self.panicked())?))
-            }
+    /// Does what a function wants done, and what follows from that.
+    async fn settle(
+        self: &Arc<Self>,
+        place: usize,
+        mut effect: Effect,
+    ) -> Result<Settled, Problem> {
+        loop {
+            effect = match effect {
+                Effect::Reply(reply) => return Ok(Settled::Reply(reply)),
+                Effect::Next(value) => return Ok(Settled::Next(value)),
+                Effect::Compute(computation) => {
+                    return self.compute(computation).await.map(Settled::Reply);
+                }
+                Effect::Later(later) => {
+                    let later = CaughtPanics { future: later };
+                    let effect = self.steps[place].pace.awaited(later).await;
+                    effect.ok_or_else(|| self.panicked())?
+                }
+            };
         }
     }
 
@@ -283,7 +297,7 @@ impl Route {
         let time = Duration::from_millis(self.engine.settings.answer_timeout_ms);
         let rest = async {
             let effect = effect(&self).await?;
-            match self.settle(effect).await? {
+            match self.settle(0, effect).await? {
                 Settled::Reply(reply) => Ok(reply),
                 Settled::Next(_) => Err(Problem::new(500, "The service is not complete")),
             }
@@ -352,13 +366,13 @@ impl Future for RouteFuture {
 
 /// A future of the user, who may panic: then there is no answer.
 struct CaughtPanics {
-    future: Pin<Box<dyn Future<Output = Reply> + Send>>,
+    future: Pin<Box<dyn Future<Output = Effect> + Send>>,
 }
 
 impl Future for CaughtPanics {
-    type Output = Option<Reply>;
+    type Output = Option<Effect>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Reply>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Effect>> {
         let polling = AssertUnwindSafe(|| self.future.as_mut().poll(context));
         match catch_unwind(polling) {
             Ok(polled) => polled.map(Some),

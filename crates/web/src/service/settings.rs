@@ -1,5 +1,7 @@
 //! The limits of a service.
 
+use crate::edge::EdgeLimits;
+
 /// The limits of a service. Everything that waits has a time, everything that grows has a bound.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -25,6 +27,9 @@ pub struct Settings {
     pub long_max: usize,
     /// How many short calls may run on I/O threads at once. By default one less than there are I/O threads.
     pub inline_max: Option<usize>,
+    /// What clients may take of the connections, where the service is served by itself. Bodies may be at least as large and take
+    /// at least as long there as `body_bytes_max` and `body_timeout_ms` of these settings say.
+    pub edge: EdgeLimits,
 }
 
 impl Default for Settings {
@@ -41,6 +46,19 @@ impl Default for Settings {
             long_after_ms: 2,
             long_max: 64,
             inline_max: None,
+            edge: EdgeLimits::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// What connections may take, so that what the service takes gets through.
+    pub(super) fn edge_limits(&self) -> EdgeLimits {
+        let edge = self.edge.clone();
+        EdgeLimits {
+            body_bytes_max: edge.body_bytes_max.max(self.body_bytes_max as u64),
+            body_timeout_ms: edge.body_timeout_ms.max(self.body_timeout_ms),
+            ..edge
         }
     }
 }

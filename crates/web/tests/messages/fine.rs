@@ -1,7 +1,7 @@
 //! The control: handlers that are as they should be.
 
 use std::collections::HashMap;
-use web::{Json, Path, Read, Service, Then, Write};
+use web::{Carried, Json, Path, Read, Service, Then, Tick, Write, next_tick};
 
 type Cache = HashMap<u32, u64>;
 
@@ -25,8 +25,17 @@ async fn later(Path(n): Path<u32>) -> String {
     n.to_string()
 }
 
+async fn first(Path(n): Path<u32>) -> Tick<u32> {
+    Tick::next(n)
+}
+
+fn second(Carried(n): Carried<u32>, mut cache: Write<Cache>) {
+    cache.insert(n, 1);
+}
+
 fn main() {
     let service = Service::new().share(Cache::new());
     let service = service.get("/{n}", text).put("/{n}", store).get("/fib/{n}", fib).get("/later/{n}", later);
+    let service = service.post("/both/{n}", next_tick(first, second));
     println!("{}", service.get("/closure", |cache: Read<Cache>| cache.len().to_string()).explain());
 }

@@ -4,10 +4,13 @@
 
 mod explained;
 mod extracting;
+mod later;
+mod metrics;
 mod outcomes;
 mod panics;
 mod registration;
 mod rig;
 mod sharing;
 mod sockets;
+mod stages;
 mod thens;

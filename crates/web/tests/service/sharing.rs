@@ -13,9 +13,11 @@ use crate::rig::{Gate, asking, build, get, post, until};
 #[derive(Default)]
 struct Count(u64);
 
+/// So that requests meet, and nobody is refused because the machine is busy.
 fn many_loops() -> Settings {
     Settings {
         loops: 4,
+        park_timeout_ms: 600_000,
         ..Settings::default()
     }
 }

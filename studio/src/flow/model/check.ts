@@ -1,6 +1,7 @@
 // What can be said at once about a document, before the node has looked at it.
 import type { DocumentProblem } from "../../api/types";
 import { nameProblem, placeOf, type Doc } from "./document";
+import { checkRoutes } from "./http";
 import { isProvider, pluginOf, type Plugins } from "./plugins";
 
 type Problem = DocumentProblem;
@@ -8,7 +9,7 @@ type Problem = DocumentProblem;
 export function checkLocally(doc: Doc, plugins: Plugins): Problem[] {
   const problems: Problem[] = [];
   const say = (severity: Problem["severity"], stage: string | null, path: string, message: string) => problems.push({ severity, stage, path, message });
-  const reached = new Set<string>();
+  const reached = new Set<string>((doc.http ?? []).map(({ stage }) => stage));
   const fromOutside = plugins.size > 0;
   for (const [name, stage] of Object.entries(doc.stages)) {
     const at = `stages.${name}`;
@@ -35,7 +36,7 @@ export function checkLocally(doc: Doc, plugins: Plugins): Problem[] {
       say("warning", name, `stages.${name}`, "Nothing leads to this stage: only others can send to it");
     }
   }
-  return problems;
+  return [...problems, ...checkRoutes(doc, plugins)];
 }
 
 /** What both sides say, without saying it twice: the node knows more, so its word on a field counts. */

@@ -1,10 +1,11 @@
 // What is copied is text: a part of a document as JSON, which other flows and other studios can take in.
 import { freshName, readDocument, writeDocument, type Doc, type Position, type Stage } from "./document";
+import { shapeOf, withRoutes } from "./http";
 
 const KIND = "hivewire-stages";
 const STAGES_MAX = 10_000;
 
-/** The stages with the edges between them and those that leave the flow. */
+/** The stages with the edges between them and those that leave the flow, and the routes that lead to them. */
 export function copyStages(doc: Doc, names: readonly string[]): string {
   const chosen = new Set(names);
   const stages: Record<string, Stage> = {};
@@ -16,7 +17,8 @@ export function copyStages(doc: Doc, names: readonly string[]): string {
       .filter(([, targets]) => targets.length > 0);
     stages[name] = { ...rest, ...(inside.length > 0 ? { outputs: Object.fromEntries(inside) } : {}) };
   }
-  return JSON.stringify({ kind: KIND, ...writeDocument({ flow: doc.flow, stages }) }, null, 2);
+  const routes = (doc.http ?? []).filter(({ stage }) => chosen.has(stage));
+  return JSON.stringify({ kind: KIND, ...writeDocument(withRoutes({ flow: doc.flow, stages }, routes)) }, null, 2);
 }
 
 /** The stages in a text that was copied, or in a whole document; null if it is neither. */
@@ -32,7 +34,7 @@ export function readCopied(text: string): Doc | null {
   }
 }
 
-/** Puts copied stages in, under names that are free, so that the middle of them comes to `at`. */
+/** Puts copied stages in, under names that are free, so that the middle of them comes to `at`. Requests that others take stay theirs. */
 export function pasteStages(doc: Doc, copied: Doc, at: Position | null): { doc: Doc; names: string[] } {
   const taken = new Set(Object.keys(doc.stages));
   const named = new Map<string, string>();
@@ -59,5 +61,8 @@ export function pasteStages(doc: Doc, copied: Doc, at: Position | null): { doc: 
       position: { x: position.x + shift.x, y: position.y + shift.y },
     };
   }
-  return { doc: { ...doc, stages }, names: [...named.values()] };
+  const answered = new Set((doc.http ?? []).map(({ route }) => shapeOf(route)));
+  const routes = (copied.http ?? []).filter(({ route }) => !answered.has(shapeOf(route))).map((route) => ({ ...route, stage: named.get(route.stage) ?? route.stage }));
+  const pasted = { ...doc, stages };
+  return { doc: routes.length > 0 ? withRoutes(pasted, [...(doc.http ?? []), ...routes]) : pasted, names: [...named.values()] };
 }

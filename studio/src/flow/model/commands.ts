@@ -1,6 +1,7 @@
 // Every edit of a document: plain functions from one document to the next. What does not change stays the same object.
 import { freshName, same, type Doc, type Position, type Stage } from "./document";
 import { edgesOf, type GraphEdge } from "./graph";
+import { withRoutes } from "./http";
 
 type Outputs = Record<string, readonly string[]>;
 export type EdgeEnds = Pick<GraphEdge, "stage" | "output" | "target">;
@@ -49,19 +50,22 @@ export function addStage(doc: Doc, wish: string, stage: Stage): { doc: Doc; name
   return { doc: withStages(doc, { ...doc.stages, [name]: stage }), name };
 }
 
-/** Takes stages out, with all edges from and to them. */
+/** Takes stages out, with all edges from and to them, and the routes that lead there. */
 export function removeStages(doc: Doc, names: readonly string[]): Doc {
   const gone = new Set(names.filter((name) => name in doc.stages));
   if (gone.size === 0) return doc;
   const left = withStages(doc, Object.fromEntries(Object.entries(doc.stages).filter(([name]) => !gone.has(name))));
-  return mapTargets(left, (target) => (gone.has(target) ? null : target));
+  const routed = doc.http ? withRoutes(left, doc.http.filter(({ stage }) => !gone.has(stage))) : left;
+  return mapTargets(routed, (target) => (gone.has(target) ? null : target));
 }
 
 /** Gives a stage another name; all that leads to it follows. */
 export function renameStage(doc: Doc, from: string, to: string): Doc {
   if (from === to || !(from in doc.stages) || to in doc.stages) return doc;
   const stages = Object.fromEntries(Object.entries(doc.stages).map(([name, stage]) => [name === from ? to : name, stage]));
-  return mapTargets(withStages(doc, stages), (target) => (target === from ? to : target));
+  const renamed = withStages(doc, stages);
+  const routed = doc.http ? withRoutes(renamed, doc.http.map((route) => (route.stage === from ? { ...route, stage: to } : route))) : renamed;
+  return mapTargets(routed, (target) => (target === from ? to : target));
 }
 
 export function setField<K extends keyof Stage>(doc: Doc, name: string, field: K, value: Stage[K] | undefined): Doc {

@@ -1,5 +1,6 @@
 // What is other between two documents, field by field, and how two changes of one document come together.
-import { same, type Doc, type Stage } from "./document";
+import { same, type Doc, type HttpRoute, type Stage } from "./document";
+import { answerText, withRoutes } from "./http";
 
 export type Mark = "added" | "changed" | "moved" | "removed";
 
@@ -16,9 +17,18 @@ export interface StageChange {
   fields: FieldChange[];
 }
 
+export interface RouteChange {
+  /** Such as `POST /orders`. */
+  route: string;
+  kind: "added" | "removed" | "changed";
+  before: HttpRoute | undefined;
+  after: HttpRoute | undefined;
+}
+
 export interface Difference {
   flow: FieldChange[];
   stages: StageChange[];
+  routes: RouteChange[];
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
@@ -44,6 +54,32 @@ function fieldsOfStage(before: Stage | undefined, after: Stage | undefined): Fie
   return found.filter(({ before: b, after: a }) => !(isRecord(b) && Object.keys(b).length === 0 && a === undefined) && !(isRecord(a) && Object.keys(a).length === 0 && b === undefined));
 }
 
+/** Routes by what they take; should something be there twice, the second is told apart. */
+function byRoute(routes: readonly HttpRoute[] = []): Map<string, HttpRoute> {
+  const found = new Map<string, HttpRoute>();
+  for (const route of routes) {
+    let key = route.route;
+    while (found.has(key)) key += " ";
+    found.set(key, route);
+  }
+  return found;
+}
+
+function routeChanges(before: Doc, after: Doc): RouteChange[] {
+  if (before.http === after.http) return [];
+  const old = byRoute(before.http), now = byRoute(after.http);
+  const changes = [...new Set([...old.keys(), ...now.keys()])].map((key): RouteChange => {
+    const was = old.get(key), is = now.get(key);
+    return { route: key, kind: !was ? "added" : !is ? "removed" : "changed", before: was, after: is };
+  });
+  return changes.filter((change) => !same(change.before, change.after));
+}
+
+/** A route as one reads it in a difference: who answers, and with what. */
+export function routeText(route: HttpRoute): string {
+  return `${route.stage}: ${answerText(route)}`;
+}
+
 export function differenceOf(before: Doc, after: Doc): Difference {
   const flow: FieldChange[] = [];
   for (const field of ["description", "delivery"] as const) {
@@ -64,26 +100,32 @@ export function differenceOf(before: Doc, after: Doc): Difference {
       stages.push({ stage, kind: moved ? "moved" : "changed", fields: moved ? [] : fields.filter(({ field }) => !field.startsWith("position")) });
     }
   }
-  return { flow, stages };
+  return { flow, stages, routes: routeChanges(before, after) };
 }
 
-export function isSame({ flow, stages }: Difference): boolean {
-  return flow.length === 0 && stages.length === 0;
+export function isSame({ flow, stages, routes }: Difference): boolean {
+  return flow.length === 0 && stages.length === 0 && routes.length === 0;
 }
 
 /** What is to be seen on the canvas of each stage. */
 export function marksOf(before: Doc, after: Doc): Map<string, Mark> {
-  return new Map(differenceOf(before, after).stages.map(({ stage, kind }) => [stage, kind]));
+  const { stages, routes } = differenceOf(before, after);
+  const marks = new Map<string, Mark>(stages.map(({ stage, kind }) => [stage, kind]));
+  for (const stage of routes.flatMap((change) => [change.before?.stage, change.after?.stage])) {
+    if (stage !== undefined && stage in after.stages && (marks.get(stage) ?? "moved") === "moved") marks.set(stage, "changed");
+  }
+  return marks;
 }
 
 /** In a few words: "2 stages changed, 1 added". */
-export function summaryOf({ flow, stages }: Difference): string {
+export function summaryOf({ flow, stages, routes }: Difference): string {
   const parts: string[] = [];
   const count = (kind: Mark) => stages.filter((one) => one.kind === kind).length;
   for (const [kind, word] of [["changed", "changed"], ["added", "added"], ["removed", "removed"], ["moved", "moved on the canvas"]] as const) {
     const many = count(kind);
     if (many > 0) parts.push(`${many} ${many === 1 ? "stage" : "stages"} ${word}`);
   }
+  if (routes.length > 0) parts.push(`${routes.length} ${routes.length === 1 ? "route" : "routes"} over HTTP ${routes.every(({ kind }) => kind === "added") ? "added" : routes.every(({ kind }) => kind === "removed") ? "removed" : "changed"}`);
   if (flow.length > 0) parts.push("the flow itself changed");
   return parts.join(", ");
 }
@@ -119,7 +161,14 @@ export function mergeDocuments(base: Doc, mine: Doc, theirs: Doc): Merged {
   }
   const flowField = (field: "description" | "delivery") => pick(field, base[field], mine[field], theirs[field]) as string | undefined;
   const description = flowField("description"), delivery = flowField("delivery");
-  return { doc: { flow: mine.flow, ...(description ? { description } : {}), ...(delivery ? { delivery } : {}), stages }, both };
+  const routes: HttpRoute[] = [];
+  const [b, m, t] = [base, mine, theirs].map(({ http }) => byRoute(http)) as [Map<string, HttpRoute>, Map<string, HttpRoute>, Map<string, HttpRoute>];
+  for (const key of new Set([...t.keys(), ...m.keys()])) {
+    const route = pick(key, b.get(key), m.get(key), t.get(key)) as HttpRoute | undefined;
+    if (route !== undefined) routes.push(route);
+  }
+  const doc: Doc = { flow: mine.flow, ...(description ? { description } : {}), ...(delivery ? { delivery } : {}), stages };
+  return { doc: withRoutes(doc, routes), both };
 }
 
 /** A value as one reads it in a difference. */

@@ -25,11 +25,23 @@ export interface Stage {
   position?: Position;
 }
 
+/** Requests over HTTP that become events of a stage. */
+export interface HttpRoute {
+  /** The method and the path: `POST /orders`. */
+  route: string;
+  stage: string;
+  /** Whether the reply of the stage is the answer, which it is if nothing is said. */
+  reply?: boolean;
+  timeout?: string;
+  headers?: readonly string[];
+}
+
 export interface Doc {
   readonly flow: string;
   readonly description?: string;
   readonly delivery?: string;
   readonly stages: Readonly<Record<string, Readonly<Stage>>>;
+  readonly http?: readonly HttpRoute[];
 }
 
 export type Place = "stage" | "queue" | "topic" | "flow" | "nowhere";
@@ -80,6 +92,18 @@ function isEmpty(value: unknown): boolean {
   return value === undefined || value === null || value === "" || (typeof value === "object" && Object.keys(value).length === 0);
 }
 
+function readRoutes(given: unknown): HttpRoute[] {
+  const routes = (Array.isArray(given) ? given : []).filter((one): one is Record<string, unknown> => one !== null && typeof one === "object");
+  return routes.map(({ route, stage, reply, timeout, headers, ...rest }) => ({
+    ...rest,
+    route: String(route ?? ""),
+    stage: String(stage ?? ""),
+    ...(reply === false ? { reply } : {}),
+    ...(isEmpty(timeout) ? {} : { timeout: String(timeout) }),
+    ...(isEmpty(headers) ? {} : { headers: asList(headers) }),
+  }));
+}
+
 /** The same document with all edges in `outputs`, and without what says nothing. */
 export function readDocument(given: FlowDocument | FlowDocumentGiven | Record<string, unknown>): Doc {
   const raw = given as Record<string, unknown>;
@@ -110,12 +134,19 @@ export function readDocument(given: FlowDocument | FlowDocumentGiven | Record<st
     const own = outputs.get(name);
     stages[name] = { plugin: "", ...kept, ...(own ? { outputs: own } : {}) } as Stage;
   }
+  const http = readRoutes(raw["http"]);
   return {
     flow,
     ...(raw["description"] ? { description: String(raw["description"]) } : {}),
     ...(raw["delivery"] ? { delivery: String(raw["delivery"]) } : {}),
     stages,
+    ...(http.length > 0 ? { http } : {}),
   };
+}
+
+/** The document without all that it does, so that everything in it is new. */
+export function bareDocument({ stages: _stages, http: _http, ...rest }: Doc): Doc {
+  return { ...rest, stages: {} };
 }
 
 export function emptyDocument(flow: string): Doc {

@@ -10,6 +10,7 @@ import { differenceOf, isSame, marksOf, mergeDocuments, summaryOf } from "./diff
 import { freshName, nameProblem, pluginId, readDocument, same, writeDocument, type Doc } from "./document";
 import { edgesOf, graphOf, liveKey } from "./graph";
 import { historyOf, perform, redo, undo } from "./history";
+import * as http from "./http";
 import { backEdges, layersOf, layout } from "./layout";
 import { likelyOutput, outputsOf, whyNot } from "./plugins";
 import { chance } from "./random";
@@ -98,7 +99,9 @@ function anyEdit(doc: Doc, random: ReturnType<typeof chance>): Doc {
   const target = random.of([other, "queue:q", "topic:t", "far/away"]) ?? other;
   const output = random.of(["out", "refused", "late"]) ?? "out";
   const edge = random.of(edgesOf(doc));
-  switch (random.below(12)) {
+  const routes = doc.http ?? [];
+  const index = random.below(Math.max(1, routes.length));
+  switch (random.below(16)) {
     case 0: case 1: return commands.addStage(doc, random.of(["map", "filter", "to-file"]) ?? "map", { plugin: "map", position: { x: random.below(900), y: random.below(900) } }).doc;
     case 2: return commands.removeStages(doc, [name, other].slice(0, 1 + random.below(2)));
     case 3: return commands.renameStage(doc, name, freshName(names, random.of(["a", "b", "c"]) ?? "a"));
@@ -107,6 +110,12 @@ function anyEdit(doc: Doc, random: ReturnType<typeof chance>): Doc {
     case 8: return edge ? commands.reconnect(doc, edge, { ...edge, target: other }) : doc;
     case 9: return commands.setField(doc, name, "parameters", random.below(2) ? { to: `event.n + ${random.below(9)}` } : undefined);
     case 10: return commands.moveStages(doc, new Map([[name, { x: random.below(99), y: 0 }]]));
+    case 11: case 12: return http.addRoute(doc, name);
+    case 13: {
+      const route = routes[index];
+      return route ? http.setRoute(doc, index, { ...route, stage: other, reply: random.below(2) === 0, headers: random.below(2) ? ["accept"] : [] }) : doc;
+    }
+    case 14: return routes.length > 0 ? http.removeRoute(doc, index) : doc;
     default: {
       const copied = readCopied(copyStages(doc, [name, other]));
       return copied ? pasteStages(doc, copied, { x: 5, y: 5 }).doc : doc;
@@ -133,7 +142,8 @@ describe("undo and redo", () => {
         const names = Object.keys(history.doc.stages);
         const ids = edgesOf(history.doc).map(({ id }) => id);
         expect(new Set(ids).size).toBe(ids.length);
-        // No edge leads to a stage that is gone.
+        // No edge and no route leads to a stage that is gone.
+        expect((history.doc.http ?? []).filter(({ stage }) => !names.includes(stage))).toEqual([]);
         expect(edgesOf(history.doc).filter(({ target }) => !/[:/]/.test(target) && !names.includes(target))).toEqual([]);
       }
       while (history.undone.length > 0) history = redo(history);

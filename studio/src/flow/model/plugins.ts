@@ -55,7 +55,7 @@ const ICONS: Record<string, IconName> = {
   generator: "generate", timer: "history", "file-lines": "file", "to-file": "file", "to-csv": "file", "from-queue": "inbox", "to-queue": "inbox", "from-topic": "topic", "to-topic": "topic",
   "from-http": "crawl", "to-http": "crawl", map: "change", "flat-map": "change", filter: "filter", split: "split", merge: "merge", "key-by": "key", aggregate: "sum", window: "window", join: "merge",
   deduplicate: "layers", throttle: "gauge", prioritise: "gauge", batch: "layers", enrich: "link", "to-sqlite": "store", "to-postgres": "store", "page-store": "store", "warc-writer": "store",
-  "to-prometheus": "chart", seed: "play", frontier: "queue", downloader: "download", "domain-filter": "filter", robots: "filter", "content-filter": "filter", "seen-urls": "layers",
+  "to-prometheus": "chart", answer: "service", seed: "play", frontier: "queue", downloader: "download", "domain-filter": "filter", robots: "filter", "content-filter": "filter", "seen-urls": "layers",
   "near-duplicates": "layers", "url-normaliser": "change", "charset-decoder": "change", "text-extractor": "file", "link-extractor": "link", "field-extractor": "file", "change-detector": "history",
 };
 

@@ -251,8 +251,17 @@ export function tomlValue(value: unknown): string {
 
 const ORDER = ["plugin", "description", "key", "router", "workers", "scale", "delivery", "on", "grants", "parameters", "to", "outputs", "supervision", "limits", "hand_over", "position"];
 
+const ROUTE_ORDER = ["route", "stage", "reply", "timeout", "headers"];
+
+/** What is set of a table, a line each, in this order; what is not in it comes last. */
+function fieldLines(fields: Table, order: readonly string[]): string[] {
+  const rank = (field: string) => (order.indexOf(field) + 1 || order.length + 1);
+  const set = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
+  return set.sort(([a], [b]) => rank(a) - rank(b)).map(([field, value]) => `${keyText(field)} = ${tomlValue(value)}`);
+}
+
 /** A document as people write it: a table for each stage, everything in it on a line of its own. */
-export function tomlOf(document: { flow: string; description?: string; delivery?: string; stages?: Record<string, unknown> }): string {
+export function tomlOf(document: { flow: string; description?: string; delivery?: string; stages?: Record<string, unknown>; http?: readonly unknown[] }): string {
   const lines = [`flow = ${tomlValue(document.flow)}`];
   if (document.description) lines.push(`description = ${tomlValue(document.description)}`);
   if (document.delivery) lines.push(`delivery = ${tomlValue(document.delivery)}`);
@@ -265,11 +274,9 @@ export function tomlOf(document: { flow: string; description?: string; delivery?
       fields["to"] = out;
       fields["outputs"] = Object.keys(others).length > 0 ? others : undefined;
     }
-    const rank = (field: string) => (ORDER.indexOf(field) + 1 || ORDER.length + 1);
-    for (const [field, value] of Object.entries(fields).sort(([a], [b]) => rank(a) - rank(b))) {
-      if (value !== undefined && value !== null) lines.push(`${keyText(field)} = ${tomlValue(value)}`);
-    }
+    lines.push(...fieldLines(fields, ORDER));
   }
+  for (const route of document.http ?? []) lines.push("", "[[http]]", ...fieldLines(route as Table, ROUTE_ORDER));
   return `${lines.join("\n")}\n`;
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flows::document::{
-    BuiltIns, Catalogue, Document, Found, Path, PluginReference, Problems, check,
+    BuiltIns, Catalogue, Document, Found, HttpTable, Path, PluginReference, Problems, check,
 };
 use kernel::descriptor::{self, Descriptor};
 use runtime::Delivery;
@@ -58,7 +58,43 @@ impl Deployments {
         let checking = tokio::task::spawn_blocking(move || check(&checked, &catalogue));
         let mut problems = checking.await?;
         self.check_deliveries(document, &mut problems);
+        self.check_routes(document, &mut problems).await?;
         Ok(problems)
+    }
+
+    /// Whether other flows answer the same requests.
+    async fn check_routes(
+        &self,
+        document: &Document,
+        problems: &mut Problems,
+    ) -> Result<(), ApplyError> {
+        // Its own routes do not get in each other's way, or that has been said.
+        if document.http.is_empty() || problems.has_errors() {
+            return Ok(());
+        }
+        let mut table = HttpTable::default();
+        let records = self.flow_documents().await?;
+        let others = records.iter().map(|record| &record.document);
+        for other in others.filter(|other| other.flow != document.flow) {
+            for pattern in other.http.iter().filter_map(|route| route.pattern().ok()) {
+                // Of two that are for the same, the first one has it.
+                let _ = table.insert(&pattern, ());
+            }
+        }
+        for (index, route) in document.http.iter().enumerate() {
+            let Ok(pattern) = route.pattern() else {
+                continue;
+            };
+            if let Err(path) = table.insert(&pattern, ()) {
+                let path_of_route = Path::default().to("http").to(index).to("route");
+                let message = format_args!(
+                    "another flow answers {} {path} already: take another path, or take it out there",
+                    pattern.method
+                );
+                problems.error(&path_of_route, message);
+            }
+        }
+        Ok(())
     }
 
     /// Whether this node can keep what is promised about events.

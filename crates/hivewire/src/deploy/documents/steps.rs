@@ -47,6 +47,8 @@ impl Deployments {
                 vec![stage.clone()]
             }
             Step::Remove { stages } => stages.clone(),
+            // Whoever serves routes reads them in the document.
+            Step::Serve { .. } => Vec::new(),
         };
         let unfit = |stage: &str| {
             let stage = stage.to_owned();
@@ -160,6 +162,7 @@ impl Deployments {
 
     async fn do_step(&self, prepared: Prepared, done: &mut Vec<Before>) -> Result<(), StepError> {
         match prepared.plan {
+            None if prepared.stages.is_empty() => {}
             Some(plan) => {
                 let spec = plan.spec.clone();
                 done.push(self.put(plan).await?);
