@@ -37,7 +37,7 @@ function mounted(): MountedService {
   const route = (method: string, path: string, states: [string, boolean, boolean?][], per_second: number, mean_ns: number): MountedRoute => ({
     method, path, class: states.length === 0 ? "stateless" : states.some(([, writes]) => writes) ? "exclusive" : "shared",
     takes: states.map(([state, writes, commits = false]) => ({ callback: 1, parameter: `${writes ? "&mut " : "&"}${state}`, state, writes, commits })),
-    live: { calls: since(per_second), mean_ns, is_inline: mean_ns < 50_000, waiting_for_computations: mean_ns > 1_000_000 ? Math.round(Math.random() * 3) : 0, taking: times(since(per_second), mean_ns) },
+    live: { calls: since(per_second), mean_ns, is_inline: mean_ns < 50_000, waiting_for_computations: mean_ns > 1_000_000 ? Math.round(Math.random() * 3) : 0, taking: times(since(per_second), mean_ns), computing: times(0, 0) },
   });
   const routes = [
     route("GET", "/health", [], 2, 640), route("GET", "/baskets/{id}", [["Baskets", false]], 140, 2_100), route("POST", "/baskets/{id}", [["Baskets", true], ["Stock", false]], 31, 5_400),
@@ -52,7 +52,7 @@ function mounted(): MountedService {
   return {
     prefix: "/shop", routes, conflicts: routes.map((_, one) => routes.map((__, two) => conflict(one, two))), mistakes: [],
     states: [{ name: "Baskets", ...state(since(3), 3_100) }, { name: "Stock", ...state(since(0.4), 61_000) }, { name: "Prices", ...state(0, 900, "a handler panicked while it wrote: index out of bounds") }],
-    loops: { loops: 2, threads: 5, queued: Math.round(Math.random() * 3), done: since(9.4), stolen: since(0.3) }, overloaded: 3,
+    loops: { loops: 2, threads: 5, queued: Math.round(Math.random() * 3), done: since(9.4), stolen: since(0.3), long_now: 0, long_so_far: 2, long_refused: 0, refused: 0, busy_ns: since(40_000_000) }, overloaded: 3,
   };
 }
 

@@ -49,7 +49,7 @@ describe("services in Rust", () => {
   it("tell times so that short ones can be told apart", () => {
     expect([nanos(0), nanos(870), nanos(1_200), nanos(45_000), nanos(3_400_000), nanos(2e9)]).toEqual(["0\u202fns", "870\u202fns", "1.2\u202fµs", "45\u202fµs", "3.4\u202fms", "2\u202fs"]);
     expect([timesText(undefined), timesText(times(0)), timesText(times(3))]).toEqual(["–", "–", "800\u202fns / 4.5\u202fms"]);
-    const live = { calls: 4, mean_ns: 700, is_inline: true, waiting_for_computations: 0 };
+    const live = { calls: 4, mean_ns: 700, is_inline: true, waiting_for_computations: 0, taking: times(0), computing: times(0) };
     expect([takingText(null), takingText({ ...live, calls: 0 }), takingText(live), takingText({ ...live, taking: times(4) })]).toEqual(["–", "–", "700\u202fns", "800\u202fns / 4.5\u202fms"]);
   });
 
@@ -57,6 +57,7 @@ describe("services in Rust", () => {
     const taken = (state: string, writes: boolean, commits = false) => ({ callback: 1, parameter: "p", state, writes, commits });
     expect(takesText({ takes: [taken("stock", false), taken("orders", true), taken("log", true, true)] })).toBe("reads stock, writes orders, commits log");
     expect(loopsText({ loops: null, overloaded: 1 })).toBe("1 request was answered with 503.");
-    expect(loopsText({ loops: { loops: 2, threads: 4, queued: 1, done: 1_200, stolen: 7 }, overloaded: 0 })).toContain("2 event loops on 4 threads: 1 call waits, 1.2k done");
+    const rest = { long_now: 0, long_so_far: 0, long_refused: 0, refused: 0, busy_ns: 0 };
+    expect(loopsText({ loops: { loops: 2, threads: 4, queued: 1, done: 1_200, stolen: 7, ...rest }, overloaded: 0 })).toContain("2 event loops on 4 threads: 1 call waits, 1.2k done");
   });
 });

@@ -120,7 +120,7 @@ export function timesText(times: Times | undefined): string {
 /** How long calls of a route take: half and 99 of 100 where that is known, otherwise of late. */
 export function takingText(live: MountedRoute["live"]): string {
   if (!live || live.calls === 0) return "–";
-  return live.taking && live.taking.count > 0 ? timesText(live.taking) : nanos(live.mean_ns);
+  return live.taking.count > 0 ? timesText(live.taking) : nanos(live.mean_ns);
 }
 
 /** The states that a route takes: `stock` is read, `orders` is written. */

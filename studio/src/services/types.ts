@@ -3,6 +3,7 @@ import type { components } from "../api/schema";
 
 type Schemas = components["schemas"];
 
+export type Services = Schemas["Services"];
 export type ServiceRoute = Schemas["ServiceRoute"];
 export type Times = Schemas["TimesExplained"];
 export type ServiceClass = Schemas["Class"];
