@@ -80,10 +80,13 @@ export function routeText(route: HttpRoute): string {
   return `${route.stage}: ${answerText(route)}`;
 }
 
+/** What is meant where nothing is said: the node always says it. */
+const USUAL = [["description", ""], ["delivery", "state-once"]] as const;
+
 export function differenceOf(before: Doc, after: Doc): Difference {
   const flow: FieldChange[] = [];
-  for (const field of ["description", "delivery"] as const) {
-    if ((before[field] ?? "") !== (after[field] ?? "")) flow.push({ field, before: before[field], after: after[field] });
+  for (const [field, usual] of USUAL) {
+    if ((before[field] ?? usual) !== (after[field] ?? usual)) flow.push({ field, before: before[field], after: after[field] });
   }
   const stages: StageChange[] = [];
   for (const stage of new Set([...Object.keys(before.stages), ...Object.keys(after.stages)])) {

@@ -270,6 +270,9 @@ describe("differences", () => {
     expect(Object.fromEntries(marksOf(words, moved))).toEqual({ lines: "changed", words: "changed", count: "changed", late: "removed", map: "added" });
     expect(summaryOf(difference)).toBe("3 stages changed, 1 stage added, 1 stage removed");
     expect(isSame(differenceOf(words, words))).toBe(true);
+    const { delivery: _, ...unsaid } = words;
+    expect(isSame(differenceOf({ ...unsaid, delivery: "state-once" }, unsaid))).toBe(true);
+    expect(isSame(differenceOf({ ...unsaid, delivery: "at-most-once" }, unsaid))).toBe(false);
     expect(marksOf(words, commands.moveStages(words, new Map([["words", { x: 1, y: 2 }]]))).get("words")).toBe("moved");
   });
 
